@@ -1,0 +1,243 @@
+"""What is asked of a backend, checked once: `validate` turns the arguments of `attention` into a `Request`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mhalib import masks
+from mhalib.arguments import check_whole, divisors
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+class BackendChoice(NamedTuple):
+    """The backend that `attention` would take, and why."""
+
+    backend: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.backend}: {self.reason}"
+
+
+class Result(NamedTuple):
+    """What a backend returns; `weights` and `lse` are None unless they were asked for."""
+
+    output: Tensor
+    weights: Tensor | None = None
+    lse: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """Checked arguments of `mhalib.attention`; every field as documented there, `scale` resolved."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    bias: Tensor | None
+    causal: bool
+    window: int | None
+    key_lengths: Tensor | None
+    scale: float
+    softcap: float | None
+    dropout: float
+    return_weights: bool
+    return_lse: bool
+
+    @property
+    def batch(self) -> int:
+        return self.query.shape[0]
+
+    @property
+    def num_heads(self) -> int:
+        return self.query.shape[1]
+
+    @property
+    def num_kv_heads(self) -> int:
+        return self.key.shape[1]
+
+    @property
+    def lq(self) -> int:
+        return self.query.shape[2]
+
+    @property
+    def lk(self) -> int:
+        return self.key.shape[2]
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """Half precision accumulates in float32."""
+        return torch.promote_types(self.query.dtype, torch.float32)
+
+    def allowed(self) -> Tensor | None:
+        """All restrictions combined: bool, (Lq, Lk) or (B|1, H|1, Lq|1, Lk), True = may attend; None = all."""
+        device = self.query.device
+        parts = []
+        if self.mask is not None:
+            parts.append(self.mask)
+        if self.window is not None:
+            parts.append(masks.window(self.lq, self.lk, self.window, causal=self.causal, device=device))
+        elif self.causal:
+            parts.append(masks.causal(self.lq, self.lk, device=device))
+        if self.key_lengths is not None:
+            parts.append(masks.padding(self.key_lengths, self.lk))
+        if not parts:
+            return None
+        combined = parts[0]
+        for part in parts[1:]:
+            combined = combined & part
+        return combined
+
+
+def validate(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    key_lengths: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    return_weights: bool = False,
+    return_lse: bool = False,
+) -> Request:
+    """Refuse what is wrong or could be read in two ways; resolve `scale`."""
+    _check_inputs(query, key, value)
+    _check_sizes(query, key, value)
+    for name, flag in (("causal", causal), ("return_weights", return_weights), ("return_lse", return_lse)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name}: got {flag!r}; accepted are True and False")
+    if mask is not None:
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+            raise TypeError(
+                f"mask: got {_kind(mask)}; accepted is a bool tensor, True = may attend. Numbers that are added "
+                "to the scores go to bias=; 0/1 masks of other libraries go through mhalib.masks.from_…"
+            )
+        _check_score_shape("mask", mask, query, key)
+    if bias is not None:
+        if not isinstance(bias, Tensor) or bias.dtype not in FLOATS:
+            raise TypeError(
+                f"bias: got {_kind(bias)}; accepted is a floating tensor that is added to the scores. "
+                "A bool mask goes to mask="
+            )
+        if bias.dtype == torch.float64 != query.dtype:
+            raise TypeError(
+                f"bias: got {bias.dtype} where query is {query.dtype}, so that scores are float32 and would round it; "
+                "convert the bias with .to(torch.float32)"
+            )
+        _check_score_shape("bias", bias, query, key)
+    if window is not None:
+        check_whole(window=window)
+    if key_lengths is not None:
+        masks.check_lengths(key_lengths, query.shape[0], key.shape[2], name="key_lengths", device=query.device)
+    return Request(
+        query,
+        key,
+        value,
+        mask=mask,
+        bias=bias,
+        causal=causal,
+        window=window,
+        key_lengths=key_lengths,
+        scale=_checked_scale(scale, query.shape[3]),
+        softcap=_checked_softcap(softcap),
+        dropout=checked_dropout(dropout),
+        return_weights=return_weights,
+        return_lse=return_lse,
+    )
+
+
+def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> None:
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: got {type(x).__name__}; accepted is a tensor (B, H, L, D)")
+        if x.dtype not in FLOATS:
+            raise TypeError(f"{name}: got {x.dtype}; accepted are float16, bfloat16, float32 and float64")
+        if x.dim() != 4:
+            raise ValueError(
+                f"{name}: got shape {tuple(x.shape)}; accepted is (B, H, L, D). "
+                f"Add the dimension that is missing, for example {name}[None] for a batch of one"
+            )
+        if x.dtype != query.dtype:
+            raise TypeError(f"{name}: got {x.dtype} where query is {query.dtype}; convert one of them with .to()")
+        _check_device(name, x, query)
+
+
+def _check_sizes(query: Tensor, key: Tensor, value: Tensor) -> None:
+    given = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    if not query.shape[0] == key.shape[0] == value.shape[0]:
+        raise ValueError(f"query, key, value: different batch sizes in {given}; nothing is broadcast, expand them")
+    if key.shape[1:3] != value.shape[1:3]:
+        raise ValueError(f"key, value: heads and lengths must be equal, got {given}")
+    if query.shape[3] != key.shape[3] or query.shape[3] == 0:
+        raise ValueError(f"query, key: the head size must be equal and at least 1, got {given}")
+    num_heads, num_kv_heads = query.shape[1], key.shape[1]
+    if num_kv_heads == 0 or num_heads == 0 or num_heads % num_kv_heads:
+        raise ValueError(
+            f"query, key: got {num_heads} query heads and {num_kv_heads} key heads; accepted are "
+            f"{divisors(num_heads)} key heads, the divisors of {num_heads}"
+        )
+
+
+def _check_score_shape(name: str, x: Tensor, query: Tensor, key: Tensor) -> None:
+    """(Lq, Lk), or four dimensions that are each 1 or the full size; anything else could be read in two ways."""
+    full = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    if x.dim() == 2:
+        fits = tuple(x.shape) == full[2:]
+    else:
+        fits = x.dim() == 4 and all(n in (1, size) for n, size in zip(x.shape, full, strict=True))
+    if not fits:
+        hint = ""
+        if x.dim() == 2 and tuple(x.shape) == (full[0], full[3]):
+            hint = f". One row per sequence is {name}[:, None, None, :], or key_lengths="
+        elif x.dim() == 3:
+            hint = f". Three dimensions could be batch or heads: write {name}[:, None] or {name}[None]"
+        raise ValueError(
+            f"{name}: got shape {tuple(x.shape)}; accepted are (Lq, Lk) = {full[2:]} and "
+            f"(B|1, Hq|1, Lq|1, Lk|1) with (B, Hq, Lq, Lk) = {full}{hint}"
+        )
+    _check_device(name, x, query)
+
+
+def _check_device(name: str, x: Tensor, query: Tensor) -> None:
+    if x.device != query.device:
+        raise ValueError(f"{name}: is on {x.device}, query on {query.device}; move one of them with .to()")
+
+
+def _checked_scale(scale: float | None, head_dim: int) -> float:
+    if scale is None:
+        return 1.0 / math.sqrt(head_dim)
+    return _number("scale", scale, "a finite number, or None for 1/√D", lambda x: True)
+
+
+def _checked_softcap(softcap: float | None) -> float | None:
+    if softcap is None:
+        return None
+    return _number("softcap", softcap, "a number above 0, or None for no cap", lambda x: x > 0)
+
+
+def checked_dropout(dropout: float) -> float:
+    return _number("dropout", dropout, "a probability from 0 up to, not including, 1", lambda x: 0 <= x < 1)
+
+
+def _number(name: str, x: float, accepted: str, fits) -> float:
+    if isinstance(x, bool) or not isinstance(x, int | float):
+        raise TypeError(f"{name}: got {_kind(x)}; accepted is {accepted}")
+    if not math.isfinite(x) or not fits(x):
+        raise ValueError(f"{name}: got {x}; accepted is {accepted}")
+    return float(x)
+
+
+def _kind(x: object) -> str:
+    return f"a {x.dtype} tensor" if isinstance(x, Tensor) else f"{type(x).__name__} {x!r}"

@@ -1,0 +1,114 @@
+"""`attention`: validate the request, choose a backend, run it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from mhalib.backends import reference, sdpa
+from mhalib.backends.request import BackendChoice, Request, validate
+
+BACKENDS = {"reference": reference, "sdpa": sdpa}
+NOT_BUILT_YET = ("tiled", "triton", "flex")
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    key_lengths: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    backend: str = "auto",
+    return_weights: bool = False,
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, ...]:
+    """Scaled dot-product attention: softmax(scale · query · keyᵀ + bias) · value, head by head.
+
+    Args:
+        query: (B, Hq, Lq, D).
+        key: (B, Hkv, Lk, D). `Hq` is a multiple of `Hkv`; query head `h` reads key head `h // (Hq // Hkv)`.
+        value: (B, Hkv, Lk, Dv).
+        mask: bool, True = may attend; (Lq, Lk), or four dimensions, each 1 or that of (B, Hq, Lq, Lk).
+        bias: floating, added to the scores; shapes as for `mask`.
+        causal: query `i` sees keys `0 … i + Lk − Lq` (aligned at the bottom right).
+        window: number of keys in the window, the query's own included; with `causal` the last `window`,
+            without it those with |i − j| < window.
+        key_lengths: integer (B,), how many leading keys of each sequence are real.
+        scale: factor of the scores; None is 1/√D.
+        softcap: c limits each score to (−c, c) by c · tanh(score / c), before `bias` and masking.
+        dropout: probability with which a weight is set to 0. It is always applied: pass 0.0 in evaluation.
+        backend: "auto", "reference", "sdpa"; see `explain_backend`.
+        return_weights: also return the probabilities (B, Hq, Lq, Lk), before dropout.
+        return_lse: also return the log-sum-exp of the scores (B, Hq, Lq), in float32 or float64.
+
+    All restrictions are combined with AND. A query that may see no key gets output 0, weights 0, log-sum-exp −inf
+    and finite gradients. What stands behind a mask must be finite: 0 · NaN is NaN (see `masks.zero_padding`).
+    Half precision accumulates in float32; the output has the inputs' dtype.
+
+    Returns:
+        output (B, Hq, Lq, Dv), or a tuple (output, weights, lse) of those asked for, in this order.
+
+    Raises:
+        TypeError, ValueError: wrong or ambiguous input; nothing is broadcast or converted silently.
+        NotImplementedError: a backend that is not built yet.
+
+    Source: Vaswani et al. 2017, §3.2; grouped heads Ainslie et al. 2023; softcap Gemma Team 2024 (Gemma 2), §2.
+    """
+    request = validate(
+        query,
+        key,
+        value,
+        mask=mask,
+        bias=bias,
+        causal=causal,
+        window=window,
+        key_lengths=key_lengths,
+        scale=scale,
+        softcap=softcap,
+        dropout=dropout,
+        return_weights=return_weights,
+        return_lse=return_lse,
+    )
+    result = BACKENDS[_choose(request, backend).backend].run(request)
+    asked = (True, return_weights, return_lse)
+    given = tuple(part for part, wanted in zip(result, asked, strict=True) if wanted)
+    return given[0] if len(given) == 1 else given
+
+
+def explain_backend(
+    query: Tensor, key: Tensor, value: Tensor, *, backend: str = "auto", **options: object
+) -> BackendChoice:
+    """Which backend `attention` would take for the same arguments, and why; nothing is computed.
+
+    Args and errors: as for `attention`.
+
+    Returns:
+        `BackendChoice(backend, reason)`.
+    """
+    return _choose(validate(query, key, value, **options), backend)
+
+
+def _choose(request: Request, backend: str) -> BackendChoice:
+    if not isinstance(backend, str):
+        raise TypeError(f"backend: got {backend!r}; accepted are the names 'auto', {', '.join(map(repr, BACKENDS))}")
+    if backend in NOT_BUILT_YET:
+        raise NotImplementedError(
+            f"backend: {backend!r} is not built yet; built are {', '.join(map(repr, BACKENDS))}, or 'auto'"
+        )
+    if backend != "auto" and backend not in BACKENDS:
+        raise ValueError(f"backend: got {backend!r}; accepted are 'auto', {', '.join(map(repr, BACKENDS))}")
+    if backend != "auto":
+        reason = BACKENDS[backend].refusal(request)
+        if reason:
+            raise ValueError(f"backend: {backend!r} cannot serve this request: {reason}; take 'reference' or 'auto'")
+        return BackendChoice(backend, "asked for by name")
+    reason = sdpa.refusal(request)
+    if reason:
+        return BackendChoice("reference", f"the formula written out, because {reason}")
+    return BackendChoice("sdpa", "torch's fused kernel serves this request without forming the weights")
