@@ -150,6 +150,7 @@ def to_torch_mha(mask: Tensor, *, batch_size: int | None = None, num_heads: int 
 
     Args:
         mask: bool (Lq, Lk), or (B|1, H|1, Lq, Lk), which needs `batch_size` and `num_heads`.
+            Torch broadcasts no query dimension: expand a padding mask (B, 1, 1, Lk) to (B, 1, Lq, Lk) first.
 
     Returns:
         bool (Lq, Lk) or (B · num_heads, Lq, Lk).

@@ -122,7 +122,7 @@ def validate(
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             raise TypeError(
                 f"mask: got {_kind(mask)}; accepted is a bool tensor, True = may attend. Numbers that are added "
-                "to the scores go to bias=; 0/1 masks of other libraries go through mhalib.masks.from_…"
+                "to the scores go to bias=; the masks of other libraries go through the converters in mhalib.masks"
             )
         _check_score_shape("mask", mask, query, key)
     if bias is not None:
@@ -165,10 +165,8 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> None:
         if x.dtype not in FLOATS:
             raise TypeError(f"{name}: got {x.dtype}; accepted are float16, bfloat16, float32 and float64")
         if x.dim() != 4:
-            raise ValueError(
-                f"{name}: got shape {tuple(x.shape)}; accepted is (B, H, L, D). "
-                f"Add the dimension that is missing, for example {name}[None] for a batch of one"
-            )
+            missing = {2: f"; one head of one sequence is {name}[None, None]", 3: f"; one head is {name}[:, None]"}
+            raise ValueError(f"{name}: got shape {tuple(x.shape)}; accepted is (B, H, L, D){missing.get(x.dim(), '')}")
         if x.dtype != query.dtype:
             raise TypeError(f"{name}: got {x.dtype} where query is {query.dtype}; convert one of them with .to()")
         _check_device(name, x, query)

