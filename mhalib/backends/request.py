@@ -122,7 +122,8 @@ def validate(
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             raise TypeError(
                 f"mask: got {_kind(mask)}; accepted is a bool tensor, True = may attend. Numbers that are added "
-                "to the scores go to bias=; the masks of other libraries go through the converters in mhalib.masks"
+                "to the scores go to bias=; masks of other libraries through mhalib.masks.from_torch_mha, "
+                "from_huggingface or from_additive"
             )
         _check_score_shape("mask", mask, query, key)
     if bias is not None:
