@@ -30,7 +30,7 @@ help: ## list these commands
 
 lab: $(BOOK) ## install what is missing, then open JupyterLab on the first chapter
 	@$(RUN) -m jupyter trust $(TRUST) chapters/*.ipynb >/dev/null
-	$(RUN) -m jupyterlab --notebook-dir=. $(TRUST) $(ROOT_USER) $(LAB_ARGS) chapters/00_start_here.ipynb
+	$(RUN) -m jupyterlab --notebook-dir=. $(TRUST) $(ROOT_USER) --LabApp.default_url=/lab/tree/chapters/00_start_here.ipynb $(LAB_ARGS)
 
 test: $(TEST) ## install what is missing, then run every test and every notebook
 	$(RUN) -m pytest $(PYTEST_ARGS)
