@@ -4,6 +4,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 LAB_ARGS ?=
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 CHAPTERS ?=
 
 VENV := .venv
@@ -19,14 +20,14 @@ INSTALL := $(RUN) -m pip install --disable-pip-version-check $(PIP_ARGS) -c cons
 TRUST := '--NotebookNotary.db_file=$(CURDIR)/$(VENV)/trusted.db' '--NotebookNotary.secret_file=$(CURDIR)/$(VENV)/trusted.key'
 ROOT_USER := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help lab test outputs clean
+.PHONY: help lab test outputs bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "PYTHON=python3.12     which Python makes .venv (3.11 or newer)"
 	@echo "CHAPTERS='02_a 03_b'  the chapters that 'make outputs' runs (all of them without it)"
-	@echo "PIP_ARGS, LAB_ARGS and PYTEST_ARGS are handed on to pip, JupyterLab and pytest"
+	@echo "PIP_ARGS, LAB_ARGS, PYTEST_ARGS and BENCH_ARGS are handed on to what their names say"
 
 lab: $(BOOK) ## install what is missing, then open JupyterLab on the first chapter
 	@$(RUN) -m jupyter trust $(TRUST) chapters/*.ipynb >/dev/null
@@ -37,6 +38,9 @@ test: $(TEST) ## install what is missing, then run every test and every notebook
 
 outputs: $(TEST) ## run the chapters again and write their outputs
 	$(RUN) -m tools.outputs $(CHAPTERS)
+
+bench: $(TEST) ## time the CPU paths beside torch's, in one process, and write bench/results
+	$(RUN) -m bench.cpu $(BENCH_ARGS)
 
 clean: ## remove .venv and everything else that these commands made
 	rm -rf $(VENV) build dist mhalib.egg-info .pytest_cache .ruff_cache .hypothesis

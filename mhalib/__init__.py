@@ -1,7 +1,9 @@
 """Multi-head attention, step by step: the library behind the course."""
 
 from mhalib import counting, masks, models, positions
+from mhalib.backends import tiled
 from mhalib.backends.request import BackendChoice
+from mhalib.cache import KVCache, RollingKVCache
 from mhalib.environment import setup
 from mhalib.functional import attention, explain_backend
 from mhalib.layers import MultiHeadAttention
@@ -15,7 +17,9 @@ SENTENCE = "The bank can guarantee deposits will eventually cover future tuition
 __all__ = [
     "SENTENCE",
     "BackendChoice",
+    "KVCache",
     "MultiHeadAttention",
+    "RollingKVCache",
     "RotaryEmbedding",
     "alibi_slopes",
     "attention",
@@ -26,4 +30,5 @@ __all__ = [
     "positions",
     "setup",
     "sinusoidal_positions",
+    "tiled",
 ]

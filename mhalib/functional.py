@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mhalib.backends import reference, sdpa
+from mhalib.backends import reference, sdpa, tiled, triton
 from mhalib.backends.request import BackendChoice, Request, validate
 
-BACKENDS = {"reference": reference, "sdpa": sdpa}
-NOT_BUILT_YET = ("tiled", "triton", "flex")
+BACKENDS = {"reference": reference, "tiled": tiled, "sdpa": sdpa, "triton": triton}
+NOT_BUILT_YET = ("flex",)
 
 
 def attention(
@@ -43,7 +43,7 @@ def attention(
         scale: factor of the scores; None is 1/√D.
         softcap: c limits each score to (−c, c) by c · tanh(score / c), before `bias` and masking.
         dropout: probability with which a weight is set to 0. It is always applied: pass 0.0 in evaluation.
-        backend: "auto", "reference", "sdpa"; see `explain_backend`.
+        backend: "auto", "reference", "tiled", "sdpa", "triton"; see `explain_backend`.
         return_weights: also return the probabilities (B, Hq, Lq, Lk), before dropout.
         return_lse: also return the log-sum-exp of the scores (B, Hq, Lq), in float32 or float64.
 
@@ -108,7 +108,14 @@ def _choose(request: Request, backend: str) -> BackendChoice:
         if reason:
             raise ValueError(f"backend: {backend!r} cannot serve this request: {reason}; take 'reference' or 'auto'")
         return BackendChoice(backend, "asked for by name")
+    on_gpu = request.query.device.type == "cuda"
+    take_triton, why = triton.for_auto(request) if on_gpu else (False, "")
+    if take_triton:
+        return BackendChoice("triton", why)
+    if request.return_weights:
+        return BackendChoice("reference", "the formula written out, because the other backends never form the weights")
     reason = sdpa.refusal(request)
     if reason:
-        return BackendChoice("reference", f"the formula written out, because {reason}")
-    return BackendChoice("sdpa", "torch's fused kernel serves this request without forming the weights")
+        return BackendChoice("tiled", f"tile by tile in plain torch, because {reason}")
+    served = sdpa.WAYS[sdpa.plan(request)]
+    return BackendChoice("sdpa", f"{served}; not triton: {why}" if on_gpu else served)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
 from mhalib.arguments import check_kv_heads, check_tensors, check_whole, resolve_head_dim
 from mhalib.backends.request import checked_dropout
+from mhalib.cache import KVCache, RollingKVCache
 from mhalib.functional import attention
 from mhalib.positions import RotaryEmbedding, check_positions
 
@@ -85,6 +88,7 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         key_lengths: Tensor | None = None,
         positions: Tensor | None = None,
+        cache: KVCache | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from `query` to `key` and `value`.
@@ -94,7 +98,10 @@ class MultiHeadAttention(nn.Module):
             key: (B, Lk, d_model); None: `query` (self-attention).
             value: (B, Lk, d_model); None: `key`.
             mask, bias, causal, key_lengths: as for `mhalib.attention`, with (B, num_heads, Lq, Lk) as full shape.
-            positions: of self-attention's tokens for `rotary`: integer (L,) or (B, L); None is 0 … L − 1.
+            positions: of self-attention's tokens for `rotary`: integer (L,) or (B, L); None: they follow one another,
+                from 0, or from the number of tokens in `cache`.
+            cache: keys and values of the tokens before these, for self-attention; the new ones are added to it. `Lk`
+                above is then the number of all tokens that it returns. Decoding wants `causal=True`.
             need_weights: also return the probabilities, per head and before dropout.
 
         Returns:
@@ -110,27 +117,37 @@ class MultiHeadAttention(nn.Module):
         for name, x in (("query", query), ("key", key), ("value", value)):
             self._check_input(name, x)
 
+        if cache is not None:
+            self._check_cache(cache, same, causal)
+
         q = split_heads(self.q_proj(query), self.num_heads)
         k = split_heads(self.k_proj(key), self.num_kv_heads)
         v = split_heads(self.v_proj(value), self.num_kv_heads)
         if self.rotary is not None:
-            q, k = self._rotate(q, k, positions, same)
+            q, k = self._rotate(q, k, positions, same, 0 if cache is None else cache.length)
         elif positions is not None:
             raise ValueError("positions: this layer has no rotary embedding that could use them; leave them out")
+        if cache is not None:
+            k, v = cache.append(k, v)
 
-        result = attention(
-            q,
-            k,
-            v,
-            mask=mask,
-            bias=bias,
-            causal=causal,
-            window=self.window,
-            key_lengths=key_lengths,
-            dropout=self.dropout if self.training else 0.0,
-            backend=self.backend,
-            return_weights=need_weights,
-        )
+        try:
+            result = attention(
+                q,
+                k,
+                v,
+                mask=mask,
+                bias=bias,
+                causal=causal,
+                window=self.window,
+                key_lengths=key_lengths,
+                dropout=self.dropout if self.training else 0.0,
+                backend=self.backend,
+                return_weights=need_weights,
+            )
+        except Exception:
+            if cache is not None:
+                cache.take_back(query.shape[1])
+            raise
         output, weights = result if need_weights else (result, None)
         return self.out_proj(join_heads(output)), weights
 
@@ -144,11 +161,22 @@ class MultiHeadAttention(nn.Module):
         if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
             raise TypeError(f"{name}: got {x.dtype} where the layer is {weight.dtype}; convert one of them with .to()")
 
-    def _rotate(self, q: Tensor, k: Tensor, positions: Tensor | None, same: bool) -> tuple[Tensor, Tensor]:
+    def _check_cache(self, cache: KVCache, same: bool, causal: bool) -> None:
+        if not isinstance(cache, KVCache):
+            raise TypeError(f"cache: got {type(cache).__name__}; accepted are mhalib.KVCache and RollingKVCache")
+        if not same:
+            raise ValueError("cache: holds the past of self-attention; query and key here are different sequences")
+        if isinstance(cache, RollingKVCache) and not (causal and self.window == cache.max_length):
+            raise ValueError(
+                f"cache: keeps a causal window of {cache.max_length} keys; this layer has window={self.window} and was "
+                f"called with causal={causal}: build it with window={cache.max_length} and pass causal=True"
+            )
+
+    def _rotate(self, q: Tensor, k: Tensor, positions: Tensor | None, same: bool, start: int) -> tuple[Tensor, Tensor]:
         if not same:
             raise ValueError("rotary: defined for self-attention; query and key here are different sequences")
         if positions is None:
-            positions = torch.arange(q.shape[2], device=q.device)
+            positions = torch.arange(start, start + q.shape[2], device=q.device)
         check_positions(positions, q.shape[0], q.shape[2], q.device)
         return self.rotary(q, positions), self.rotary(k, positions)
 
@@ -217,6 +245,32 @@ class MultiHeadAttention(nn.Module):
                 module.in_proj_bias.copy_(torch.cat([projection.bias for projection in projections]))
                 module.out_proj.bias.copy_(self.out_proj.bias)
         return module.train(self.training)
+
+    def to_grouped(self, num_kv_heads: int) -> MultiHeadAttention:
+        """The same layer with fewer key and value heads: each new one is the mean of a group of the old.
+
+        An approximation, to be trained on for a while ("uptraining"); exact only where a group's heads were equal.
+
+        Source: Ainslie et al. 2023 (GQA), §2.1: mean pooling did better than keeping one head of each group.
+        """
+        check_whole(num_kv_heads=num_kv_heads)
+        check_kv_heads(self.num_kv_heads, num_kv_heads)
+        layer = copy.deepcopy(self)
+        layer.num_kv_heads = num_kv_heads
+        for name in ("k_proj", "v_proj"):
+            old = getattr(self, name)
+            new = nn.Linear(
+                self.d_model,
+                num_kv_heads * self.head_dim,
+                bias=old.bias is not None,
+                device=old.weight.device,
+                dtype=old.weight.dtype,
+            )
+            with torch.no_grad():
+                for parameter, source in zip(new.parameters(), old.parameters(), strict=True):
+                    parameter.copy_(source.unflatten(0, (num_kv_heads, -1, self.head_dim)).mean(1).flatten(0, 1))
+            setattr(layer, name, new)
+        return layer
 
     def extra_repr(self) -> str:
         return (

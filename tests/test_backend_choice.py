@@ -1,4 +1,4 @@
-"""`auto` takes the fused kernel where it is correct, the reference elsewhere, and `explain_backend` says why."""
+"""`auto` takes the fused kernel where it is correct, tiles elsewhere, the reference for weights, and says why."""
 
 import pytest
 import torch
@@ -22,6 +22,10 @@ import mhalib
 from mhalib.backends import sdpa
 from mhalib.functional import BACKENDS, NOT_BUILT_YET
 
+WHOLE = "torch's fused kernel serves this request without forming the weights"
+FOLDED = "torch's fused kernel, the queries of a group as rows of one head, so that no key is repeated"
+BY_LENGTH = "torch's fused kernel, sequence by sequence without the padding, which needs no mask"
+
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -29,28 +33,40 @@ def test_auto_takes_the_fused_kernel_unless_something_is_in_the_way(dtype, name)
     choice = mhalib.explain_backend(*inputs(SMALL, dtype), **option(name, SMALL, dtype))
     half = dtype in (torch.float16, torch.bfloat16)
     if "softcap" in option(name, SMALL, dtype):
-        assert choice == ("reference", "the formula written out, because torch's fused kernels cannot cap the scores")
+        assert choice == ("tiled", "tile by tile in plain torch, because torch's fused kernels cannot cap the scores")
     elif name == "bias_fine" and half:
         because = f"because torch's fused kernels would round the torch.float32 bias to {dtype}"
-        assert choice == ("reference", f"the formula written out, {because}")
+        assert choice == ("tiled", f"tile by tile in plain torch, {because}")
+    elif name in ("key_lengths", "causal+key_lengths"):
+        assert choice == ("sdpa", BY_LENGTH)
     else:
-        assert choice == ("sdpa", "torch's fused kernel serves this request without forming the weights")
+        assert choice == ("sdpa", FOLDED)  # five queries of six heads over two key heads
 
 
 @pytest.mark.parametrize(
     ("sizes", "options", "because"),
     [
-        (SMALL, {"return_weights": True}, "torch's fused kernels never form the weights"),
         (SMALL, {"return_lse": True}, "torch's public interface does not return the log-sum-exp"),
         (Shape(0, 2, 2, 3, 3, 4, 4), {}, "torch's fused kernels are not defined on empty inputs"),
         (Shape(1, 2, 2, 3, 0, 4, 4), {}, "torch's fused kernels are not defined on empty inputs"),
     ],
 )
-def test_auto_takes_the_reference_where_the_fused_kernel_cannot(sizes, options, because):
+def test_auto_takes_tiles_where_the_fused_kernel_cannot(sizes, options, because):
     assert mhalib.explain_backend(*inputs(sizes), **options) == (
-        "reference",
-        f"the formula written out, because {because}",
+        "tiled",
+        f"tile by tile in plain torch, because {because}",
     )
+
+
+@pytest.mark.parametrize("options", [{}, {"return_lse": True}, {"softcap": 2.0}, {"causal": True}], ids=str)
+@pytest.mark.parametrize("sizes", [SMALL, Shape(0, 2, 2, 3, 3, 4, 4)], ids=str)
+def test_auto_takes_the_reference_for_the_weights_only(sizes, options):
+    because = "because the other backends never form the weights"
+    assert mhalib.explain_backend(*inputs(sizes), **options, return_weights=True) == (
+        "reference",
+        f"the formula written out, {because}",
+    )
+    assert mhalib.explain_backend(*inputs(sizes), **options).backend != "reference"
 
 
 @pytest.mark.parametrize("backend", BACKEND_NAMES)
@@ -65,8 +81,9 @@ def test_a_name_is_a_name(backend):
 
 def test_a_choice_prints_as_a_sentence(capsys):
     print(mhalib.explain_backend(*inputs(SMALL)))
-    expected = "sdpa: torch's fused kernel serves this request without forming the weights\n"
-    assert capsys.readouterr().out == expected
+    assert capsys.readouterr().out == f"sdpa: {FOLDED}\n"
+    print(mhalib.explain_backend(*inputs(Shape(1, 2, 2, 5, 7, 8, 8))))
+    assert capsys.readouterr().out == f"sdpa: {WHOLE}\n"
 
 
 @pytest.mark.parametrize("backend", NOT_BUILT_YET)
@@ -132,7 +149,7 @@ def test_torch_gets_its_causal_flag_where_both_corners_are_one(handed_over):
         (square, {"window": 3}),
         (square, {"mask": coin(5, 5, seed=1)}),
         (square, {"bias": normal(5, 5, seed=1)}),
-        (square, {"key_lengths": torch.tensor([3])}),
+        (square, {"key_lengths": torch.tensor([3])}),  # one sequence alone: no padding to leave out
     ):
         mhalib.attention(*inputs(sizes), causal=True, **options, backend="sdpa")
         assert handed_over[-1]["is_causal"] is False
@@ -143,7 +160,9 @@ def test_torch_gets_no_mask_where_there_is_nothing_to_hide(handed_over):
     mhalib.attention(*inputs(SMALL), backend="sdpa")
     assert handed_over[-1]["attn_mask"] is None
     assert handed_over[-1]["is_causal"] is False
-    assert handed_over[-1]["enable_gqa"] is True
+    mhalib.attention(*inputs(Shape(2, 6, 2, 1, 7, 8, 8)), causal=True, backend="sdpa")
+    assert handed_over[-1]["attn_mask"] is None  # a single query stands at the last key, and sees all
+    assert handed_over[-1]["is_causal"] is False
 
 
 def test_keys_are_never_repeated_before_torch_sees_them(handed_over, monkeypatch):
@@ -151,6 +170,8 @@ def test_keys_are_never_repeated_before_torch_sees_them(handed_over, monkeypatch
     for name in ("repeat", "repeat_interleave", "tile"):
         monkeypatch.setattr(torch.Tensor, name, lambda *_, n=name: pytest.fail(f"{n} copies the keys"))
     mhalib.attention(*inputs(Shape(1, 4, 1, 5, 7, 8, 8)), backend="sdpa")
+    assert handed_over[-1]["enable_gqa"] is False  # four heads of five queries became one of twenty
+    mhalib.attention(*inputs(Shape(1, 4, 1, 20, 20, 8, 8)), causal=True, backend="sdpa")
     assert handed_over[-1]["enable_gqa"] is True
     mhalib.attention(*inputs(Shape(1, 4, 4, 5, 7, 8, 8)), backend="sdpa")
     assert handed_over[-1]["enable_gqa"] is False

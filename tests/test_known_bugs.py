@@ -3,7 +3,8 @@
 Each docstring says where it was reported (project and number of the issue or pull request), what goes wrong there, and
 what is right here. What torch itself does today is held to in test_torch_today.py.
 
-Entries O21 to O23 concern the cache and images, O26 the notebooks; they have their own files or are not built yet.
+Entry O21 concerns the cache and is held to in test_cache.py, O26 the notebooks (test_outputs.py, test_twins.py);
+O22 and O23 concern images and rollout, which are not built yet.
 """
 
 import math
@@ -90,12 +91,13 @@ def test_o01_layer_on_a_sample_of_nothing_but_padding(training, need_weights):
 @BACKENDS
 def test_o02_nan_behind_a_mask(backend):
     """pytorch/pytorch #101967: a NaN in a masked value poisons the result, 0 · NaN is NaN. Here it does as well, as
-    documented; `masks.zero_padding` takes it out, and what is left is attention over the real keys alone."""
+    documented (key_lengths may leave padding unread, and is not bound to); `masks.zero_padding` takes it out, and what
+    is left is attention over the real keys alone."""
     q, k, v = qkv(lk=4)
     lengths = torch.tensor([3, 2])
     for b, length in enumerate(lengths):
         k[b, :, length:], v[b, :, length:] = math.nan, math.nan
-    assert mhalib.attention(q, k, v, key_lengths=lengths, backend=backend).isnan().any()
+    assert mhalib.attention(q, k, v, mask=masks.padding(lengths, 4), backend=backend).isnan().any()
     k, v = masks.zero_padding(k, lengths), masks.zero_padding(v, lengths)
     cured = mhalib.attention(q, k, v, key_lengths=lengths, backend=backend)
     for b, length in enumerate(lengths):
@@ -457,6 +459,26 @@ def test_o20_a_window_of_three_keys_shows_three_keys(backend, lq, lk, causal, co
     assert torch.equal(seen.sum(-1), torch.tensor(counts).expand(2, 2, lq))
     last = torch.arange(lk - lq, lk)
     assert seen[:, :, torch.arange(lq), last].all()
+
+
+# ---------------------------------------------------------------------------------------------- O21: the cache
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3])
+@pytest.mark.parametrize("prompt", [1, 5])
+def test_o21_generation_is_the_same_with_the_cache(prompt, chunk):
+    """pytorch/torchtune #959; lucidrains/x-transformers #219: other tokens with the cache than without. Right: at each
+    step the rows of the full forward pass, for every prompt and chunk. More in test_cache.py."""
+    ours = layer(8, 2, num_kv_heads=1, rotary=mhalib.RotaryEmbedding(4))
+    x = normal(2, 11, 8, seed=1)
+    expected, _ = ours(x, causal=True)
+    cache = mhalib.KVCache(2, 1, 11, 4, dtype=torch.float64)
+    start, step = 0, prompt
+    with torch.no_grad():
+        while start < 11:
+            got, _ = ours(x[:, start : start + step], causal=True, cache=cache)
+            torch.testing.assert_close(got, expected[:, start : start + step], **EXACT)
+            start, step = start + step, chunk
 
 
 # ------------------------------------------------------------------------------- O24, O25: weights, tied weights

@@ -1,10 +1,14 @@
 """Every backend gives the numbers of the contract, forward and backward, in every dtype, with every option."""
 
+import importlib.util
+import re
+
 import pytest
 import torch
 from oracle import (
     BACKEND_NAMES,
     DTYPES,
+    NOT_ON_CPU,
     OPTIONS,
     SCORE_SHAPES,
     SHAPES,
@@ -22,6 +26,7 @@ from oracle import (
     leaves,
     normal,
     option,
+    refusal,
     score_shape,
     truth,
     upstream,
@@ -38,6 +43,7 @@ EXTRAS = ("return_weights", "return_lse")
 #: What each backend refuses, and a word of its reason. A refusal that is not written here fails.
 REFUSALS = {
     "reference": {},
+    "tiled": {"return_weights": "never held together"},
     "sdpa": {
         "softcap": "cap the scores",
         "softcap+bias+causal": "cap the scores",
@@ -62,7 +68,7 @@ def assert_refused(backend, words, qkv, **options):
         mhalib.attention(*qkv, backend=backend, **options)
     choice = mhalib.explain_backend(*qkv, **options)
     assert choice.backend != backend
-    assert words in choice.reason
+    assert (words if backend == "sdpa" else "the other backends never form the weights") in choice.reason
 
 
 def named(dtype):
@@ -127,16 +133,20 @@ def test_weights_and_log_sum_exp(backend, dtype, name):
         for extra in refused:
             words = written_refusal(backend, extra) or written_refusal(backend, name, dtype)
             assert_refused(backend, words, qkv, **options, **{extra: True})
-        if refused:
+        served = [extra for extra in EXTRAS if extra not in refused]
+        if not served:
             continue
         expected = known(shape, dtype, name)
         budget = Budget.of(shape, dtype, expected.reach)
-        output, weights, lse = mhalib.attention(*qkv, **options, backend=backend, return_weights=True, return_lse=True)
+        output, *rest = mhalib.attention(*qkv, **options, backend=backend, **dict.fromkeys(served, True))
+        parts = dict(zip(served, rest, strict=True))
         assert_output(output, expected, shape, dtype, "output")
-        assert weights.dtype == dtype
-        assert_within(weights, expected.weights, budget.forward, "weights")
-        assert lse.dtype == accumulator(dtype)
-        assert_within(lse, expected.lse, budget.lse, "lse")
+        if "return_weights" in parts:
+            assert parts["return_weights"].dtype == dtype
+            assert_within(parts["return_weights"], expected.weights, budget.forward, "weights")
+        if "return_lse" in parts:
+            assert parts["return_lse"].dtype == accumulator(dtype)
+            assert_within(parts["return_lse"], expected.lse, budget.lse, "lse")
 
 
 @pytest.mark.parametrize("backend", BACKEND_NAMES)
@@ -170,6 +180,31 @@ def test_a_refusal_is_one_that_is_written_down(backend):
     assert not found, f"{backend} refuses, and REFUSALS does not say so (or the other way round): {found}"
     for plain in ("plain", "scale", "causal", "mask", "key_lengths"):
         assert not written_refusal(backend, plain), f"{plain} is what every backend is for"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=named)
+def test_what_is_not_tested_here_refuses_the_cpu(dtype, monkeypatch):
+    """Triton's kernels are left out of these tests because they say no to tensors on the CPU, and what to do."""
+    assert {*BACKEND_NAMES, *NOT_ON_CPU} == set(BACKENDS)
+    assert NOT_ON_CPU == ("triton",)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    served = {"plain", "scale", "steep", "softcap", "causal", "window", "window_past", "key_lengths"}
+    for name in OPTIONS:
+        options = option(name, SMALL, dtype)
+        reason = refusal("triton", *inputs(SMALL, dtype), **options)
+        assert reason.startswith("backend: 'triton' cannot serve this request: ")
+        assert reason.endswith("; take 'reference' or 'auto'")
+        if "mask" in options or "bias" in options:
+            assert re.search("read no (mask|bias) from memory", reason)
+        elif dtype == torch.float64:
+            assert "would lose half of the digits of torch.float64" in reason
+        else:
+            assert name in served or name == "causal+key_lengths"
+            if importlib.util.find_spec("triton") is None:
+                assert "triton is not installed" in reason
+            else:
+                assert "the tensors are on cpu, and its kernels need an NVIDIA GPU" in reason
+                assert "set TRITON_INTERPRET=1 before Python starts" in reason
 
 
 # ------------------------------------------------------------------------------- every shape of mask and bias

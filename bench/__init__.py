@@ -1,0 +1,1 @@
+"""Side-by-side benchmarks: every comparison in one process, correct before it is timed, medians of interleaved runs."""

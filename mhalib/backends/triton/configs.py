@@ -1,0 +1,160 @@
+"""Tile sizes, warps and pipeline stages of each kernel, by chip, dtype and head size: written down, not searched for.
+
+The rows were chosen by compiling them ahead of time (see `ahead_of_time`): they fit the chip's shared memory, and of
+those that do, they spill least. `python -m mhalib.backends.triton.ahead_of_time` shows what the compiler makes of them.
+Nothing here imports triton.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+#: Products of float32 numbers in full precision; triton's default, "tf32", would keep 10 of the 23 bits.
+PRECISION = "ieee"
+MAX_HEAD_DIM = 256
+LOG2_E = 1.4426950408889634
+
+
+class Config(NamedTuple):
+    """A tile of `block_q` queries by `block_k` keys, and how a program is run: `warps` of 32 threads, and how many
+    tiles are on their way from memory at a time."""
+
+    block_q: int
+    block_k: int
+    warps: int
+    stages: int
+
+    def launch(self) -> dict[str, int | bool]:
+        """The keyword arguments of a kernel's launch. Fused multiply-adds are asked for: triton's default changes."""
+        return {
+            "BLOCK_Q": self.block_q,
+            "BLOCK_K": self.block_k,
+            "num_warps": self.warps,
+            "num_stages": self.stages,
+            "enable_fp_fusion": True,
+        }
+
+
+#: Small tiles for the interpreter, whose cost is per tile.
+INTERPRETER = Config(32, 32, 4, 1)
+
+# For head sizes up to 64, 128 and 256: (queries, keys, warps, stages). Chips are named by compute capability, 90 = 9.0.
+_HALF = {
+    75: {  # Turing: T4
+        "forward": ((64, 32, 8, 1), (32, 32, 8, 1), (16, 16, 8, 1)),
+        "key_value": ((16, 32, 4, 1), (16, 16, 8, 1), (16, 16, 8, 1)),
+        "query": ((32, 32, 8, 1), (32, 32, 8, 1), (16, 16, 8, 1)),
+        "decode": ((16, 32, 4, 1), (16, 32, 4, 1), (16, 16, 4, 1)),
+    },
+    80: {  # Ampere, 163 KiB: A100
+        "forward": ((128, 64, 4, 3), (128, 64, 8, 3), (64, 64, 8, 2)),
+        "key_value": ((64, 128, 8, 2), (64, 64, 8, 2), (32, 32, 8, 1)),
+        "query": ((128, 64, 8, 3), (64, 64, 4, 2), (64, 32, 8, 2)),
+        "decode": ((16, 64, 4, 3), (16, 64, 4, 3), (16, 32, 4, 2)),
+    },
+    89: {  # Ampere and Ada, 99 KiB: A10, L4, RTX 30 and 40
+        "forward": ((128, 64, 4, 3), (64, 64, 4, 2), (64, 32, 4, 2)),
+        "key_value": ((64, 128, 8, 2), (64, 64, 8, 2), (32, 32, 8, 1)),
+        "query": ((128, 64, 8, 3), (64, 64, 4, 2), (64, 32, 8, 1)),
+        "decode": ((16, 64, 4, 3), (16, 64, 4, 3), (16, 32, 4, 2)),
+    },
+    90: {  # Hopper: H100, H200
+        "forward": ((128, 128, 8, 3), (128, 64, 8, 3), (64, 32, 4, 2)),
+        "key_value": ((64, 128, 8, 3), (32, 128, 8, 2), (32, 32, 8, 1)),
+        "query": ((128, 64, 8, 3), (128, 64, 8, 2), (64, 32, 8, 2)),
+        "decode": ((16, 64, 4, 3), (16, 64, 4, 3), (16, 32, 4, 2)),
+    },
+    100: {  # Blackwell, data centre: B200
+        "forward": ((128, 64, 4, 3), (128, 64, 8, 3), (64, 64, 8, 2)),
+        "key_value": ((32, 128, 8, 2), (32, 64, 8, 2), (32, 32, 8, 1)),
+        "query": ((128, 64, 8, 3), (128, 64, 8, 2), (64, 32, 8, 2)),
+        "decode": ((16, 64, 4, 3), (16, 64, 4, 3), (16, 32, 4, 2)),
+    },
+    120: {  # Blackwell, 99 KiB: RTX 50
+        "forward": ((64, 64, 4, 3), (64, 64, 4, 2), (64, 32, 8, 2)),
+        "key_value": ((64, 64, 8, 2), (32, 64, 8, 2), (32, 32, 8, 1)),
+        "query": ((128, 64, 8, 3), (64, 64, 4, 2), (64, 32, 8, 1)),
+        "decode": ((16, 64, 4, 3), (16, 64, 4, 3), (16, 32, 4, 2)),
+    },
+}
+# float32 has no matrix instruction in full precision: the same small tiles everywhere, held in registers.
+_FLOAT32 = {
+    "forward": ((32, 32, 4, 2), (32, 32, 8, 1), (16, 32, 8, 1)),
+    "key_value": ((32, 32, 8, 1), (16, 32, 8, 1), (16, 16, 8, 1)),
+    "query": ((32, 32, 4, 2), (32, 32, 8, 1), (16, 16, 8, 1)),
+    "decode": ((16, 32, 4, 2), (16, 32, 8, 1), (16, 16, 8, 1)),
+}
+# Rows on which nothing is multiplied: the sum for delta, and (by index only) the joining of parts.
+_ROWS = {"delta": ((128, 1, 4, 1), (64, 1, 4, 1), (32, 1, 4, 1)), "combine": ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 2, 1))}
+
+
+def look_up(kernel: str, chip: int, dtype: torch.dtype, head_dim: int) -> Config:
+    """The row for a chip (80 for compute capability 8.0), dtype and head size; a chip that is not listed takes that of
+    the nearest one below it with no more shared memory."""
+    size = 0 if head_dim <= 64 else 1 if head_dim <= 128 else 2
+    if kernel in _ROWS:
+        return Config(*_ROWS[kernel][size])
+    if dtype == torch.float32:
+        return Config(*_FLOAT32[kernel][size])
+    chip = {86: 89, 87: 80}.get(chip, chip)
+    return Config(*_HALF[max(listed for listed in _HALF if listed <= chip)][kernel][size])
+
+
+def too_large(chip: int, dtype: torch.dtype, head_dim: int) -> bool:
+    """Does even the smallest tile not fit? Four tiles of 16 rows are held at once, and Turing has 64 KiB for them."""
+    return chip < 80 and dtype == torch.float32 and head_dim > 128
+
+
+#: Rows of a decoding tile at most: queries times the query heads that share a key head.
+DECODE_ROWS = 64
+
+
+def sizes(dim: int, dv: int) -> dict[str, int]:
+    """Head sizes, and the powers of two that tiles are padded to; a matrix instruction takes at least 16."""
+    return {"D": dim, "DV": dv, "PAD_D": padded(dim), "PAD_DV": padded(dv)}
+
+
+def padded(dim: int) -> int:
+    return max(16, 1 << (dim - 1).bit_length())
+
+
+def score_factors(scale: float, softcap: float | None) -> tuple[float, float, float]:
+    """(factor, inner, cap): weights are 2^(factor · score) / Σ, where score is q·k, or cap · tanh(inner · q·k)."""
+    if softcap is None:
+        return scale * LOG2_E, 0.0, 0.0
+    return LOG2_E, scale / softcap, softcap
+
+
+def window_size(window: int | None, lq: int, lk: int) -> int:
+    """A window wider than everything is as wide as everything, so that it fits 32 bits."""
+    return 0 if window is None else min(window, lq + lk)
+
+
+def is_wide(config: Config, *tensors: Tensor) -> bool:
+    """Does a tile of any of these span 2^31 elements? Inside a tile places are otherwise counted in 32 bits."""
+    rows = max(config.block_q, config.block_k)
+    return any(rows * abs(x.stride(2)) + padded(x.shape[3]) * abs(x.stride(3)) >= 2**31 for x in tensors)
+
+
+def splits(programs: int, lk: int, block_k: int, processors: int) -> int:
+    """How many programs share the keys of a head in decoding: enough for two on each of the chip's processors, as
+    long as each has four tiles to read; at most 64, since they are joined one after the other."""
+    return max(1, min(2 * processors // max(programs, 1), lk // (4 * block_k), 64))
+
+
+def processors(device: torch.device) -> int:
+    """Streaming multiprocessors of the chip; for the interpreter a number that makes small requests split too."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).multi_processor_count
+    return 64
+
+
+def choose(kernel: str, query: Tensor, dv: int) -> Config:
+    """The configuration of `kernel` for the chip, dtype and head sizes at hand."""
+    if query.device.type != "cuda":
+        return INTERPRETER
+    major, minor = torch.cuda.get_device_capability(query.device)
+    return look_up(kernel, 10 * major + minor, query.dtype, max(query.shape[3], dv))

@@ -1,0 +1,54 @@
+"""The benchmarks check before they time, and say when a goal is missed; each case of the CPU answers correctly."""
+
+import json
+import time
+
+import pytest
+import torch
+
+from bench import cpu, measure
+from bench.measure import Case, Goal
+
+
+def test_a_peer_with_another_answer_is_not_timed():
+    right = torch.ones(3)
+    case = Case("sum", {"mhalib": lambda: right, "wrong": lambda: right + 1e-3}, right)
+    with pytest.raises(AssertionError, match=r"wrong is off by 0\.001"):
+        measure.measure(case, rounds=1)
+    assert measure.measure(Case("sum", case.peers, right, other=("wrong",)), rounds=1).medians.keys() == {
+        "mhalib",
+        "wrong",
+    }
+
+
+def test_goals_compare_medians_both_ways():
+    case = Case(
+        "sleep",
+        {"mhalib": lambda: time.sleep(0.01) or torch.zeros(1), "slow": lambda: time.sleep(0.05) or torch.zeros(1)},
+        torch.zeros(1),
+        [Goal("slow", faster=2), Goal("slow", faster=100), Goal("slow", microseconds=30)],
+    )
+    outcome = measure.measure(case, rounds=3)
+    assert list(outcome.goals.values()) == [True, False, True]
+    text = measure.table(outcome)
+    assert "goal ≥ 100× slow: NOT MET" in text
+    assert "goal ≥ 2× slow: met" in text
+    assert not Goal("slow", microseconds=30).met({"mhalib": 2e-3, "slow": 1e-3})
+
+
+def test_results_say_what_they_ran_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "RESULTS", tmp_path)
+    path = measure.write([measure.Outcome("a", {"mhalib": 1.0}, {})], "Some CPU (2)")
+    record = json.loads(path.read_text("utf-8"))
+    assert path.name == "some-cpu--2.json"
+    assert record["torch"] == torch.__version__
+    assert {"device", "threads", "commit", "date", "outcomes"} <= record.keys()
+
+
+@pytest.mark.parametrize("name", ["decode", "padded", "dense-64", "dense-512", "layer-inference", "layer-training"])
+def test_every_peer_of_a_case_gives_the_same_answer(name):
+    torch.manual_seed(0)
+    with torch.set_grad_enabled(name == "layer-training"):
+        outcome = measure.measure(cpu.CASES[name](False), rounds=1)
+    assert outcome.medians["mhalib"] > 0
+    assert len(outcome.medians) >= 2
