@@ -179,4 +179,4 @@ def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]
 
 def _expand(mask: Tensor, request: Request) -> Tensor:
     """A view with all queries and keys, which some of torch's kernels want; heads and batch stay 1 where they are."""
-    return mask if mask.dim() == 2 else mask.expand(-1, -1, request.lq, request.lk)
+    return mask.expand(*mask.shape[:-2], request.lq, request.lk)
