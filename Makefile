@@ -5,7 +5,9 @@ PIP_ARGS ?=
 LAB_ARGS ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+GRADE_ARGS ?=
 CHAPTERS ?=
+ASSIGNMENT ?=
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -20,14 +22,15 @@ INSTALL := $(RUN) -m pip install --disable-pip-version-check $(PIP_ARGS) -c cons
 TRUST := '--NotebookNotary.db_file=$(CURDIR)/$(VENV)/trusted.db' '--NotebookNotary.secret_file=$(CURDIR)/$(VENV)/trusted.key'
 ROOT_USER := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help lab test outputs bench clean
+.PHONY: help lab test outputs exercises grade bench clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-11s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "PYTHON=python3.12     which Python makes .venv (3.11 or newer)"
-	@echo "CHAPTERS='02_a 03_b'  the chapters that 'make outputs' runs (all of them without it)"
-	@echo "PIP_ARGS, LAB_ARGS, PYTEST_ARGS and BENCH_ARGS are handed on to what their names say"
+	@echo "CHAPTERS='02_a 03_b'  the chapters that 'make outputs' and 'make exercises' take (all of them without it)"
+	@echo "ASSIGNMENT=02_a       the exercises that 'make grade' grades"
+	@echo "PIP_ARGS, LAB_ARGS, PYTEST_ARGS, BENCH_ARGS and GRADE_ARGS are handed on to what their names say"
 
 lab: $(BOOK) ## install what is missing, then open JupyterLab on the first chapter
 	@$(RUN) -m jupyter trust $(TRUST) chapters/*.ipynb >/dev/null
@@ -38,6 +41,12 @@ test: $(TEST) ## install what is missing, then run every test and every notebook
 
 outputs: $(TEST) ## run the chapters again and write their outputs
 	$(RUN) -m tools.outputs $(CHAPTERS)
+
+exercises: $(TEST) ## make exercises/ from solutions/, without the answers
+	$(RUN) -m tools.exercises $(CHAPTERS)
+
+grade: $(TEST) ## grade what was handed in for ASSIGNMENT
+	$(RUN) -m tools.grade $(ASSIGNMENT) $(GRADE_ARGS)
 
 bench: $(TEST) ## time the CPU paths beside torch's, in one process, and write bench/results
 	$(RUN) -m bench.cpu $(BENCH_ARGS)

@@ -16,7 +16,6 @@ from tools import first_cell, gates, outputs, pictures, stable, twins
 STEMS = twins.stems()
 CHAPTERS = [stem for stem in STEMS if stem.parent.name == "chapters"]
 GATES = {gate.__name__: gate for gate in gates.GATES}
-NOT_FOR_SOLUTIONS = {"common_first_cell", "parts", "asserted"}
 PLACES = {
     "this machine": {"OMP_NUM_THREADS": None, "MKL_NUM_THREADS": None},
     "plain CPU, one thread": {"ATEN_CPU_CAPABILITY": "default", "OMP_NUM_THREADS": "1"},
@@ -24,7 +23,7 @@ PLACES = {
 
 
 def by_name(stem):
-    return stem.name
+    return stem.name if stem in CHAPTERS else f"solutions-{stem.name}"
 
 
 def test_there_are_chapters():
@@ -36,9 +35,9 @@ def test_there_are_chapters():
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("stem", STEMS, ids=by_name)
 def test_gate(stem, gate):
-    if stem not in CHAPTERS and gate in NOT_FOR_SOLUTIONS:
-        pytest.skip(f"{gate} is asked of chapters only")
     path = stem.with_name(stem.name + ".ipynb")
+    if GATES[gate] not in gates.asked_of(path):
+        pytest.skip(f"{gate} is asked of chapters only")
     findings = GATES[gate](nbformat.read(path, as_version=4), path)
     assert not findings, "\n".join([GATES[gate].__doc__, *findings])
 
@@ -269,6 +268,20 @@ def test_links_of_the_other_pages(name):
     path = twins.ROOT / name
     page = new_notebook(cells=[new_markdown_cell(path.read_text("utf-8"))])
     assert gates.links(page, path) + pictures.nothing_remote(page, path) == []
+
+
+def test_a_set_of_exercises_is_spared_two_gates_and_looks_for_the_clone_two_folders_up(tmp_path):
+    notebook, path = good_chapter(tmp_path)
+    set_path = tmp_path / "solutions" / "02_sample" / "02_sample.ipynb"
+    spared = {gate.__name__ for gate in set(gates.asked_of(path)) - set(gates.asked_of(set_path))}
+    assert spared == {"parts", "asserted"}
+    assert "differs from the common one" in gates.common_first_cell(notebook, set_path)[0]
+    set_path.parent.mkdir(parents=True)
+    nbformat.write(notebook, set_path)
+    assert first_cell.write(set_path.with_suffix("")) == ["02_sample.ipynb"]
+    after = nbformat.read(set_path, as_version=4)
+    assert gates.common_first_cell(after, set_path) == []
+    assert 'sys.path.insert(0, "../..")' in code_cell(after, 1).source
 
 
 def test_readme_lists_every_chapter():

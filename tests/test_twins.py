@@ -35,7 +35,7 @@ def change(path, old, new):
     path.write_text(text.replace(old, new), "utf-8")
 
 
-@pytest.mark.parametrize("stem", twins.stems(), ids=lambda stem: stem.name)
+@pytest.mark.parametrize("stem", twins.stems(), ids=lambda stem: f"{stem.parent.name}-{stem.name}")
 def test_pair_of_the_course(stem):
     assert not (findings := twins.differences(stem)), "\n".join(findings)
 

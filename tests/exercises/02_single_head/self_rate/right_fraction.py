@@ -1,0 +1,3 @@
+# Rounded, in another order.
+def predict_self_rate():
+    return {"two matrices": 0.06, "tied": 1}

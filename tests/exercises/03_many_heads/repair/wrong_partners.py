@@ -1,0 +1,10 @@
+# finding: the partners are still wrong
+# Who tests with one key head and with as many as query heads, where tile and repeat agree.
+def repaired(query, key, value, num_heads, num_kv_heads):
+    batch, length, width = query.shape
+    size, group = width // num_heads, num_heads // num_kv_heads
+    query = query.view(batch, length, num_heads, size).transpose(1, 2)
+    key, value = (x.view(batch, -1, num_kv_heads, size).transpose(1, 2) for x in (key, value))
+    key, value = (x.repeat(1, group, 1, 1) for x in (key, value))
+    weights = (query @ key.mT / size**0.5).softmax(dim=-1)
+    return (weights @ value).transpose(1, 2).reshape(batch, length, width)

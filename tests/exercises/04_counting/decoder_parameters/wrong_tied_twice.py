@@ -1,0 +1,10 @@
+# finding: tied table counted twice
+# Who adds up what a checkpoint lists under two names, as in karpathy/nanoGPT PR 209.
+def decoder_parameters(vocab, layers, d_model, num_heads, num_kv_heads, head_dim, d_ff, qkv_bias, tied):
+    attention = 2 * d_model * (num_heads + num_kv_heads) * head_dim
+    if qkv_bias:
+        attention += (num_heads + 2 * num_kv_heads) * head_dim
+    feed_forward = 3 * d_model * d_ff
+    norms = (2 * layers + 1) * d_model
+    tables = 2 * vocab * d_model
+    return layers * (attention + feed_forward) + norms + tables

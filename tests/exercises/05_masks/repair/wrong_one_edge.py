@@ -1,0 +1,11 @@
+# finding: only the future was moved
+# Who moves the diagonal that hides the future and forgets the other one.
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+
+def repaired(query, key, value, window):
+    lq, lk = query.shape[-2], key.shape[-2]
+    past = torch.ones(lq, lk, dtype=torch.bool).tril(lk - lq)
+    near = torch.ones(lq, lk, dtype=torch.bool).triu(1 - window)
+    return scaled_dot_product_attention(query, key, value, attn_mask=past & near)

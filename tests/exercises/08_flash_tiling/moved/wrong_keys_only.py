@@ -1,0 +1,12 @@
+# finding: keys or values, not both
+# Who thinks of the scores, which need keys only.
+import math
+
+
+def moved(length, head_dim, block_q, block_k):
+    total = 0
+    for start in range(0, length, block_q):
+        stop = min(start + block_q, length)
+        keys = min(length, math.ceil(stop / block_k) * block_k)
+        total += (stop - start) * (2 * head_dim + 1) + head_dim * keys
+    return total

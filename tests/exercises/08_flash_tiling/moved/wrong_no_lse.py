@@ -1,0 +1,12 @@
+# finding: the lse is forgotten
+# Who counts matrices and forgets the vector.
+import math
+
+
+def moved(length, head_dim, block_q, block_k):
+    total = 0
+    for start in range(0, length, block_q):
+        stop = min(start + block_q, length)
+        keys = min(length, math.ceil(stop / block_k) * block_k)
+        total += (stop - start) * (2 * head_dim) + 2 * head_dim * keys
+    return total

@@ -1,0 +1,27 @@
+# finding: NaN painted over
+# Who has a function for NaN and asks no further.
+import math
+
+import torch
+
+
+def load(x, rows):
+    return torch.where((rows < len(x))[:, None], x[rows.clamp(max=len(x) - 1)], 0.0)
+
+
+def repaired(query, key, value, begin, end, block):
+    maximum = torch.full((len(query),), -math.inf, dtype=query.dtype)
+    total = torch.zeros_like(maximum)
+    output = torch.zeros(len(query), value.shape[1], dtype=query.dtype)
+    for start in range(begin, end, block):
+        keys = start + torch.arange(block)
+        scores = query @ load(key, keys).T / math.sqrt(query.shape[1])
+        scores = scores.masked_fill((keys >= len(key)) | (keys >= end), -math.inf)
+        new_maximum = torch.maximum(maximum, scores.amax(dim=1))
+        weights = torch.exp(scores - new_maximum[:, None])
+        rescale = torch.exp(maximum - new_maximum)
+        total = total * rescale + weights.sum(dim=1)
+        output = output * rescale[:, None] + weights @ load(value, keys)
+        maximum = new_maximum
+    output, lse = output / total[:, None], maximum + torch.log(total)
+    return torch.nan_to_num(output), torch.nan_to_num(lse)

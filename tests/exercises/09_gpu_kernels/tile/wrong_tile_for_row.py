@@ -1,0 +1,11 @@
+# finding: tile for row
+# Who uses the number of the tile as its first row.
+import torch
+
+
+def tile(batch_head, number, strides, num_heads, num_kv_heads, length, head_dim, block, block_d):
+    batch, head = divmod(int(batch_head), num_heads)
+    steps = strides.tolist()
+    rows, channels = int(number) + torch.arange(block)[:, None], torch.arange(block_d)
+    start = batch * steps[0] + head // (num_heads // num_kv_heads) * steps[1]
+    return start + rows * steps[2] + channels * steps[3], (rows < length) & (channels < head_dim)

@@ -1,0 +1,16 @@
+# finding: numbered by what is kept
+# Who takes the position from the length of the cache, as one may with a cache that never drops anything.
+import torch
+
+import mhalib
+
+
+def rolling_step(query, key, value, past, window):
+    keys, values, count = past
+    n = query.shape[2]
+    at = torch.arange(keys.shape[2], keys.shape[2] + n)
+    rotary = mhalib.RotaryEmbedding(query.shape[-1])
+    keys, values = torch.cat((keys, rotary(key, at)), dim=2), torch.cat((values, value), dim=2)
+    output = mhalib.attention(rotary(query, at), keys, values, causal=True, window=window)
+    start = max(0, keys.shape[2] - window + 1)
+    return output, (keys[:, :, start:], values[:, :, start:], count + n)
