@@ -21,6 +21,7 @@ def attention(
     causal: bool = False,
     window: int | None = None,
     key_lengths: Tensor | None = None,
+    query_lengths: Tensor | None = None,
     scale: float | None = None,
     softcap: float | None = None,
     dropout: float = 0.0,
@@ -40,6 +41,8 @@ def attention(
         window: number of keys in the window, the query's own included; with `causal` the last `window`,
             without it those with |i − j| < window.
         key_lengths: integer (B,), how many leading keys of each sequence are real.
+        query_lengths: integer (B,), how many leading queries of each sequence are wanted; the others may see no key.
+            In a padded batch it saves their rows, which nobody reads.
         scale: factor of the scores; None is 1/√D.
         softcap: c limits each score to (−c, c) by c · tanh(score / c), before `bias` and masking.
         dropout: probability with which a weight is set to 0. It is always applied: pass 0.0 in evaluation.
@@ -69,13 +72,14 @@ def attention(
         causal=causal,
         window=window,
         key_lengths=key_lengths,
+        query_lengths=query_lengths,
         scale=scale,
         softcap=softcap,
         dropout=dropout,
         return_weights=return_weights,
         return_lse=return_lse,
     )
-    result = BACKENDS[_choose(request, backend).backend].run(request)
+    result = BACKENDS[_choose(request, backend)[0]].run(request)
     asked = (True, return_weights, return_lse)
     given = tuple(part for part, wanted in zip(result, asked, strict=True) if wanted)
     return given[0] if len(given) == 1 else given
@@ -91,10 +95,15 @@ def explain_backend(
     Returns:
         `BackendChoice(backend, reason)`.
     """
-    return _choose(validate(query, key, value, **options), backend)
+    request = validate(query, key, value, **options)
+    name, reason = _choose(request, backend)
+    if backend == "auto" and name == "sdpa":
+        reason = sdpa.WAYS[sdpa.plan(request)] + reason
+    return BackendChoice(name, reason)
 
 
-def _choose(request: Request, backend: str) -> BackendChoice:
+def _choose(request: Request, backend: str) -> tuple[str, str]:
+    """The backend, and why; of "sdpa" taken by "auto" only why not another, as it plans its way when it runs."""
     if not isinstance(backend, str):
         raise TypeError(f"backend: got {backend!r}; accepted are the names 'auto', {', '.join(map(repr, BACKENDS))}")
     if backend in NOT_BUILT_YET:
@@ -107,15 +116,14 @@ def _choose(request: Request, backend: str) -> BackendChoice:
         reason = BACKENDS[backend].refusal(request)
         if reason:
             raise ValueError(f"backend: {backend!r} cannot serve this request: {reason}; take 'reference' or 'auto'")
-        return BackendChoice(backend, "asked for by name")
+        return backend, "asked for by name"
     on_gpu = request.query.device.type == "cuda"
     take_triton, why = triton.for_auto(request) if on_gpu else (False, "")
     if take_triton:
-        return BackendChoice("triton", why)
+        return "triton", why
     if request.return_weights:
-        return BackendChoice("reference", "the formula written out, because the other backends never form the weights")
+        return "reference", "the formula written out, because the other backends never form the weights"
     reason = sdpa.refusal(request)
     if reason:
-        return BackendChoice("tiled", f"tile by tile in plain torch, because {reason}")
-    served = sdpa.WAYS[sdpa.plan(request)]
-    return BackendChoice("sdpa", f"{served}; not triton: {why}" if on_gpu else served)
+        return "tiled", f"tile by tile in plain torch, because {reason}"
+    return "sdpa", f"; not triton: {why}" if on_gpu else ""

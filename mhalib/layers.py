@@ -87,6 +87,7 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None = None,
         causal: bool = False,
         key_lengths: Tensor | None = None,
+        query_lengths: Tensor | None = None,
         positions: Tensor | None = None,
         cache: KVCache | None = None,
         need_weights: bool = False,
@@ -97,7 +98,9 @@ class MultiHeadAttention(nn.Module):
             query: (B, Lq, d_model).
             key: (B, Lk, d_model); None: `query` (self-attention).
             value: (B, Lk, d_model); None: `key`.
-            mask, bias, causal, key_lengths: as for `mhalib.attention`, with (B, num_heads, Lq, Lk) as full shape.
+            mask, bias, causal, key_lengths, query_lengths: as for `mhalib.attention`, with
+                (B, num_heads, Lq, Lk) as full shape. A query that may see no key
+                leaves with the bias of `out_proj` alone.
             positions: of self-attention's tokens for `rotary`: integer (L,) or (B, L); None: they follow one another,
                 from 0, or from the number of tokens in `cache`.
             cache: keys and values of the tokens before these, for self-attention; the new ones are added to it. `Lk`
@@ -140,6 +143,7 @@ class MultiHeadAttention(nn.Module):
                 causal=causal,
                 window=self.window,
                 key_lengths=key_lengths,
+                query_lengths=query_lengths,
                 dropout=self.dropout if self.training else 0.0,
                 backend=self.backend,
                 return_weights=need_weights,
