@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from bench import cpu, measure
+from bench import cpu, measure, memory
 from bench.measure import Case, Goal
 
 
@@ -52,3 +52,11 @@ def test_every_peer_of_a_case_gives_the_same_answer(name):
         outcome = measure.measure(cpu.CASES[name](False), rounds=1)
     assert outcome.medians["mhalib"] > 0
     assert len(outcome.medians) >= 2
+
+
+def test_tiles_take_little_memory_where_plain_attention_takes_gibibytes():
+    """Plain attention over 8,192 tokens holds scores and weights: 2 · 8 · 8192² · 4 bytes = 4 GiB."""
+    assert memory.peak("mhalib, tile by tile", 8192) < 100 * memory.MIB
+    plain = memory.peak("softmax, written out", 2048)
+    assert plain > 0.75 * 2 * 8 * 2048**2 * 4  # imports may have peaked before, in memory that is free again
+    assert memory.peak("mhalib, tile by tile", 2048) < plain / 4

@@ -967,6 +967,14 @@ FAULTS = [
         "test_output_and_gradients and tiled and query_lengths",
     ),
     Fault(
+        "key_lengths after the padding of a cache",
+        "layers.py",
+        "if key_lengths is not None and cache.length:",
+        "if False:",
+        "test_cache.py",
+        "key_lengths_are_refused",
+    ),
+    Fault(
         "query_lengths not handed on by the layer",
         "layers.py",
         "                query_lengths=query_lengths,\n",
