@@ -31,10 +31,13 @@ class Goal:
     faster: float | None = None
     microseconds: float | None = None
 
-    def met(self, medians: dict[str, float]) -> bool:
-        ours, theirs = medians["mhalib"], medians[self.peer]
-        return (self.faster is not None and theirs >= self.faster * ours) or (
-            self.microseconds is not None and ours - theirs <= self.microseconds * 1e-6
+    def met(self, seconds: dict[str, list[float]]) -> bool:
+        """By the median over the turns: two times of one turn met the same clock and the same load."""
+        pairs = list(zip(seconds["mhalib"], seconds[self.peer], strict=True))
+        ratio = statistics.median(theirs / ours for ours, theirs in pairs)
+        behind = statistics.median(ours - theirs for ours, theirs in pairs)
+        return (self.faster is not None and ratio >= self.faster) or (
+            self.microseconds is not None and behind <= self.microseconds * 1e-6
         )
 
     def __str__(self) -> str:
@@ -64,11 +67,12 @@ class Case:
 
 @dataclass
 class Outcome:
-    """Median seconds of each peer, and whether each goal was met."""
+    """Median seconds of each peer, whether each goal was met, and median ratios."""
 
     name: str
     medians: dict[str, float]
     goals: dict[str, bool]
+    ratios: dict[str, float]  # of each turn's times, peer / mhalib
 
 
 def measure(case: Case, rounds: int, synchronise: Callable[[], None] = lambda: None) -> Outcome:
@@ -93,15 +97,20 @@ def measure(case: Case, rounds: int, synchronise: Callable[[], None] = lambda: N
             if turn:  # the first turn warms up
                 seconds[name].append(time.perf_counter() - start)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
-    return Outcome(case.name, medians, {str(goal): goal.met(medians) for goal in case.goals})
+    goals = {str(goal): goal.met(seconds) for goal in case.goals}
+    ours = seconds["mhalib"]
+    ratios = {
+        name: statistics.median(theirs / mine for theirs, mine in zip(values, ours, strict=True))
+        for name, values in seconds.items()
+    }
+    return Outcome(case.name, medians, goals, ratios)
 
 
 def table(outcome: Outcome) -> str:
     """The outcome as aligned text: milliseconds, and how many times as long as mhalib each peer takes."""
-    ours = outcome.medians["mhalib"]
     lines = [outcome.name]
     for name, seconds in outcome.medians.items():
-        lines.append(f"  {name:34}{seconds * 1e3:10.3f} ms {seconds / ours:8.2f} ×")
+        lines.append(f"  {name:34}{seconds * 1e3:10.3f} ms {outcome.ratios[name]:8.2f} ×")
     lines += [f"  goal {goal}: {'met' if met else 'NOT MET'}" for goal, met in outcome.goals.items()]
     return "\n".join(lines)
 

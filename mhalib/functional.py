@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from mhalib.backends import reference, sdpa, tiled, triton
-from mhalib.backends.request import BackendChoice, Request, validate
+from mhalib.backends.request import BackendChoice, Request, fit_each_other, validate
 
 BACKENDS = {"reference": reference, "tiled": tiled, "sdpa": sdpa, "triton": triton}
 NOT_BUILT_YET = ("flex",)
@@ -63,6 +64,13 @@ def attention(
 
     Source: Vaswani et al. 2017, §3.2; grouped heads Ainslie et al. 2023; softcap Gemma Team 2024 (Gemma 2), §2.
     """
+    nothing_hidden = mask is None and window is None and key_lengths is None and query_lengths is None
+    as_they_are = bias is None and scale is None and softcap is None and type(dropout) is float and not dropout
+    only_output = backend == "auto" and causal is return_weights is return_lse is False
+    if nothing_hidden and as_they_are and only_output and fit_each_other(query, key, value):
+        # A short cut to what the lines below come to: on cold caches, after a large product, they cost as much as 1 %
+        # of the kernel. `explain_backend` goes the long way; that both agree is tested.
+        return scaled_dot_product_attention(query, key, value)
     request = validate(
         query,
         key,
@@ -104,19 +112,8 @@ def explain_backend(
 
 def _choose(request: Request, backend: str) -> tuple[str, str]:
     """The backend, and why; of "sdpa" taken by "auto" only why not another, as it plans its way when it runs."""
-    if not isinstance(backend, str):
-        raise TypeError(f"backend: got {backend!r}; accepted are the names 'auto', {', '.join(map(repr, BACKENDS))}")
-    if backend in NOT_BUILT_YET:
-        raise NotImplementedError(
-            f"backend: {backend!r} is not built yet; built are {', '.join(map(repr, BACKENDS))}, or 'auto'"
-        )
-    if backend != "auto" and backend not in BACKENDS:
-        raise ValueError(f"backend: got {backend!r}; accepted are 'auto', {', '.join(map(repr, BACKENDS))}")
     if backend != "auto":
-        reason = BACKENDS[backend].refusal(request)
-        if reason:
-            raise ValueError(f"backend: {backend!r} cannot serve this request: {reason}; take 'reference' or 'auto'")
-        return backend, "asked for by name"
+        return _named(request, backend), "asked for by name"
     on_gpu = request.query.device.type == "cuda"
     take_triton, why = triton.for_auto(request) if on_gpu else (False, "")
     if take_triton:
@@ -127,3 +124,19 @@ def _choose(request: Request, backend: str) -> tuple[str, str]:
     if reason:
         return "tiled", f"tile by tile in plain torch, because {reason}"
     return "sdpa", f"; not triton: {why}" if on_gpu else ""
+
+
+def _named(request: Request, backend: str) -> str:
+    """The backend that was asked for by name; refused where there is none, or it cannot serve the request."""
+    if not isinstance(backend, str):
+        raise TypeError(f"backend: got {backend!r}; accepted are the names 'auto', {', '.join(map(repr, BACKENDS))}")
+    if backend in NOT_BUILT_YET:
+        raise NotImplementedError(
+            f"backend: {backend!r} is not built yet; built are {', '.join(map(repr, BACKENDS))}, or 'auto'"
+        )
+    if backend not in BACKENDS:
+        raise ValueError(f"backend: got {backend!r}; accepted are 'auto', {', '.join(map(repr, BACKENDS))}")
+    reason = BACKENDS[backend].refusal(request)
+    if reason:
+        raise ValueError(f"backend: {backend!r} cannot serve this request: {reason}; take 'reference' or 'auto'")
+    return backend

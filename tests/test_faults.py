@@ -967,6 +967,22 @@ FAULTS = [
         "test_output_and_gradients and tiled and query_lengths",
     ),
     Fault(
+        "the short cut forgets causal",
+        "functional.py",
+        'backend == "auto" and causal is return_weights is return_lse is False',
+        'backend == "auto" and return_weights is return_lse is False',
+        "test_short_cut.py",
+        "any_option",
+    ),
+    Fault(
+        "the short cut broadcasts heads",
+        "backends/request.py",
+        "of_query[:2] == of_key[:2] == of_value[:2]",
+        "of_query[:1] == of_key[:1] == of_value[:1]",
+        "test_short_cut.py",
+        "one_size",
+    ),
+    Fault(
         "key_lengths after the padding of a cache",
         "layers.py",
         "if key_lengths is not None and cache.length:",

@@ -126,9 +126,10 @@ def validate(
     """Refuse what is wrong or could be read in two ways; resolve `scale`."""
     _check_inputs(query, key, value)
     _check_sizes(query, key, value)
-    for name, flag in (("causal", causal), ("return_weights", return_weights), ("return_lse", return_lse)):
-        if not isinstance(flag, bool):
-            raise TypeError(f"{name}: got {flag!r}; accepted are True and False")
+    if not (isinstance(causal, bool) and isinstance(return_weights, bool) and isinstance(return_lse, bool)):
+        flags = {"causal": causal, "return_weights": return_weights, "return_lse": return_lse}
+        name, flag = next((name, flag) for name, flag in flags.items() if not isinstance(flag, bool))
+        raise TypeError(f"{name}: got {flag!r}; accepted are True and False")
     if mask is not None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             raise TypeError(
@@ -167,11 +168,28 @@ def validate(
         window=window,
         key_lengths=key_lengths,
         query_lengths=query_lengths,
-        scale=_checked_scale(scale, query.shape[3]),
-        softcap=_checked_softcap(softcap),
-        dropout=checked_dropout(dropout),
+        scale=1.0 / math.sqrt(query.shape[3]) if scale is None else _checked_scale(scale),
+        softcap=None if softcap is None else _checked_softcap(softcap),
+        dropout=0.0 if dropout == 0.0 and isinstance(dropout, float) else checked_dropout(dropout),
         return_weights=return_weights,
         return_lse=return_lse,
+    )
+
+
+def fit_each_other(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Are these three tensors of equal heads that `validate` accepts, with something in them? In one look."""
+    if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
+        return False
+    of_query, of_key, of_value = query.shape, key.shape, value.shape
+    return (
+        len(of_query) == len(of_key) == len(of_value) == 4
+        and of_query[:2] == of_key[:2] == of_value[:2]
+        and of_query[3] == of_key[3]
+        and of_key[2] == of_value[2]
+        and 0 not in of_query + of_value
+        and query.dtype is key.dtype is value.dtype
+        and query.dtype in FLOATS
+        and query.device == key.device == value.device
     )
 
 
@@ -184,9 +202,10 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> None:
         if x.dim() != 4:
             missing = {2: f"; one head of one sequence is {name}[None, None]", 3: f"; one head is {name}[:, None]"}
             raise ValueError(f"{name}: got shape {tuple(x.shape)}; accepted is (B, H, L, D){missing.get(x.dim(), '')}")
-        if x.dtype != query.dtype:
+        if x.dtype is not query.dtype:
             raise TypeError(f"{name}: got {x.dtype} where query is {query.dtype}; convert one of them with .to()")
-        _check_device(name, x, query)
+        if x.device != query.device:
+            _check_device(name, x, query)
 
 
 def _check_sizes(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -235,15 +254,11 @@ def _check_device(name: str, x: Tensor, query: Tensor) -> None:
         raise ValueError(f"{name}: is on {x.device}, query on {query.device}; move one of them with .to()")
 
 
-def _checked_scale(scale: float | None, head_dim: int) -> float:
-    if scale is None:
-        return 1.0 / math.sqrt(head_dim)
+def _checked_scale(scale: float) -> float:
     return _number("scale", scale, "a finite number, or None for 1/√D", lambda x: True)
 
 
-def _checked_softcap(softcap: float | None) -> float | None:
-    if softcap is None:
-        return None
+def _checked_softcap(softcap: float) -> float:
     return _number("softcap", softcap, "a number above 0, or None for no cap", lambda x: x > 0)
 
 

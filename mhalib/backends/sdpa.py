@@ -43,7 +43,7 @@ def refusal(request: Request) -> str | None:
     bias, dtype = request.bias, request.query.dtype
     if bias is not None and torch.promote_types(bias.dtype, dtype) != dtype:
         return f"torch's fused kernels would round the {bias.dtype} bias to {dtype}"
-    if 0 in (request.batch, request.lq, request.lk, request.value.shape[3]):
+    if 0 in request.query.shape or 0 in request.key.shape or 0 in request.value.shape:
         return "torch's fused kernels are not defined on empty inputs"
     return None
 
@@ -64,18 +64,14 @@ def plan(request: Request) -> str:
 
 def run(request: Request) -> Result:
     way = plan(request)
-    padded = request.padded_queries()
-    if padded is not None and way != "by length":
-        return Result(run(request._replace(query_lengths=None)).output.masked_fill(padded, 0.0))
-    if way == "banded":
-        return Result(torch.cat([_whole(band) for band in _bands(request)], dim=2))
     if way == "by length":
         outputs = [_sequence(request, b, *sizes) for b, sizes in enumerate(_sizes(request))]
         # (L, H, Dv) is how torch's kernel leaves its result in memory, so that each is copied once, as it lies.
         output = pad_sequence([output[0].transpose(0, 1) for output in outputs], batch_first=True).transpose(1, 2)
         missing = request.lq - output.shape[2]
         return Result(pad(output, (0, 0, 0, missing)) if missing else output)
-    return Result(_whole(request))
+    output = torch.cat([_whole(band) for band in _bands(request)], dim=2) if way == "banded" else _whole(request)
+    return Result(output if request.query_lengths is None else output.masked_fill(request.padded_queries(), 0.0))
 
 
 def _sizes(request: Request) -> list[tuple[int, int]]:
@@ -129,7 +125,7 @@ def _sequence(request: Request, b: int, queries: int, keys: int) -> Tensor:
 
 
 def _whole(request: Request) -> Tensor:
-    if 0 in (request.lq, request.lk):
+    if 0 in request.query.shape or 0 in request.key.shape:
         return reference.run(request).output
     attn_mask, dead, is_causal = _restrictions(request)
     output = _kernel(request, attn_mask, is_causal)
@@ -170,8 +166,9 @@ def _padded(request: Request) -> bool:
 
 def _restricted(request: Request) -> bool:
     """Is anything hidden or added? Causality alone hides nothing from a single query, which stands at the last key."""
-    named = request.mask, request.bias, request.window, request.key_lengths
-    return any(part is not None for part in named) or (request.causal and request.lq > 1)
+    if request.mask is None and request.bias is None and request.window is None and request.key_lengths is None:
+        return request.causal and request.lq > 1
+    return True
 
 
 def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]:
@@ -181,7 +178,7 @@ def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]
     only_causal = request.mask is None and request.window is None and request.key_lengths is None
     if only_causal and request.bias is None and request.lq == request.lk:
         return None, None, True
-    allowed = request.allowed()
+    allowed = request._replace(query_lengths=None).allowed()  # `run` blanks those rows
     if request.bias is None:
         dead = ~allowed.any(dim=-1, keepdim=True)
         return _expand(allowed | dead, request), dead, False
