@@ -87,6 +87,7 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None = None,
         causal: bool = False,
         key_lengths: Tensor | None = None,
+        query_lengths: Tensor | None = None,
         positions: Tensor | None = None,
         cache: KVCache | None = None,
         need_weights: bool = False,
@@ -97,7 +98,9 @@ class MultiHeadAttention(nn.Module):
             query: (B, Lq, d_model).
             key: (B, Lk, d_model); None: `query` (self-attention).
             value: (B, Lk, d_model); None: `key`.
-            mask, bias, causal, key_lengths: as for `mhalib.attention`, with (B, num_heads, Lq, Lk) as full shape.
+            mask, bias, causal, key_lengths, query_lengths: as for `mhalib.attention`, with
+                (B, num_heads, Lq, Lk) as full shape. A query that may see no key
+                leaves with the bias of `out_proj` alone.
             positions: of self-attention's tokens for `rotary`: integer (L,) or (B, L); None: they follow one another,
                 from 0, or from the number of tokens in `cache`.
             cache: keys and values of the tokens before these, for self-attention; the new ones are added to it. `Lk`
@@ -118,7 +121,7 @@ class MultiHeadAttention(nn.Module):
             self._check_input(name, x)
 
         if cache is not None:
-            self._check_cache(cache, same, causal)
+            self._check_cache(cache, same, causal, key_lengths)
 
         q = split_heads(self.q_proj(query), self.num_heads)
         k = split_heads(self.k_proj(key), self.num_kv_heads)
@@ -140,6 +143,7 @@ class MultiHeadAttention(nn.Module):
                 causal=causal,
                 window=self.window,
                 key_lengths=key_lengths,
+                query_lengths=query_lengths,
                 dropout=self.dropout if self.training else 0.0,
                 backend=self.backend,
                 return_weights=need_weights,
@@ -161,11 +165,16 @@ class MultiHeadAttention(nn.Module):
         if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
             raise TypeError(f"{name}: got {x.dtype} where the layer is {weight.dtype}; convert one of them with .to()")
 
-    def _check_cache(self, cache: KVCache, same: bool, causal: bool) -> None:
+    def _check_cache(self, cache: KVCache, same: bool, causal: bool, key_lengths: Tensor | None) -> None:
         if not isinstance(cache, KVCache):
             raise TypeError(f"cache: got {type(cache).__name__}; accepted are mhalib.KVCache and RollingKVCache")
         if not same:
             raise ValueError("cache: holds the past of self-attention; query and key here are different sequences")
+        if key_lengths is not None and cache.length:
+            raise ValueError(
+                f"key_lengths: counts leading keys, and the cache already holds {cache.length}, behind which the new "
+                "ones come: short lengths would hide those. Hide the padding of the past with mask= (B, 1, 1, Lk)"
+            )
         if isinstance(cache, RollingKVCache) and not (causal and self.window == cache.max_length):
             raise ValueError(
                 f"cache: keeps a causal window of {cache.max_length} keys; this layer has window={self.window} and was "

@@ -219,13 +219,13 @@ def to_additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def check_lengths(
-    lengths: Tensor, batch: int | None, lk: int, *, name: str, device: torch.device | None = None
+    lengths: Tensor, batch: int | None, full: int, of: str = "keys", *, name: str, device: torch.device | None = None
 ) -> None:
-    """Refuse lengths that are not an integer (B,) tensor with values in `0 … lk`, on `device`."""
+    """Refuse lengths (of the "keys" or "queries") that are not an integer (B,) tensor in `0 … full`, on `device`."""
     if not isinstance(lengths, Tensor):
         raise TypeError(f"{name}: got {type(lengths).__name__}; accepted is an integer tensor of shape (B,)")
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise TypeError(f"{name}: got {lengths.dtype}; accepted is an integer dtype: how many keys are real")
+        raise TypeError(f"{name}: got {lengths.dtype}; accepted is an integer dtype: how many {of} are real")
     if lengths.dim() != 1 or (batch is not None and lengths.shape[0] != batch):
         wanted = "(B,)" if batch is None else f"({batch},)"
         raise ValueError(f"{name}: got shape {tuple(lengths.shape)}; accepted is {wanted}, one per sequence")
@@ -233,8 +233,8 @@ def check_lengths(
         raise ValueError(f"{name}: is on {lengths.device}, what it measures on {device}; move one of them with .to()")
     if lengths.numel() and not torch.compiler.is_compiling():
         low, high = int(lengths.min()), int(lengths.max())
-        if low < 0 or high > lk:
-            raise ValueError(f"{name}: got values from {low} to {high}; accepted are 0 to {lk}, the keys given")
+        if low < 0 or high > full:
+            raise ValueError(f"{name}: got values from {low} to {high}; accepted are 0 to {full}, the {of} given")
 
 
 def _key_minus_query(lq: int, lk: int, device: torch.device | str | None) -> Tensor:

@@ -94,6 +94,11 @@ def _lengths(shape: Shape) -> Tensor:
     return torch.tensor([shape.lk if b == 0 else shape.lk // 2 for b in range(shape.batch)])
 
 
+def _wanted(shape: Shape) -> Tensor:
+    """Sequence 0 loses its last query, the others about two thirds of theirs."""
+    return torch.tensor([shape.lq - 1 if b == 0 else shape.lq // 3 for b in range(shape.batch)])
+
+
 def _bias(*size: int, dtype: torch.dtype) -> Tensor:
     return normal(*size, seed=11, dtype=dtype)
 
@@ -119,6 +124,10 @@ OPTIONS = {
     "window": lambda s, dtype: {"window": 4},
     "window_past": lambda s, dtype: {"window": 4, "causal": True},
     "key_lengths": lambda s, dtype: {"key_lengths": _lengths(s)},
+    "query_lengths": lambda s, dtype: {"query_lengths": _wanted(s)},
+    "query_lengths+causal": lambda s, dtype: {"query_lengths": _wanted(s), "causal": True},
+    "query_lengths+window_past": lambda s, dtype: {"query_lengths": _wanted(s), "window": 4, "causal": True},
+    "both_lengths": lambda s, dtype: {"query_lengths": _wanted(s), "key_lengths": _lengths(s)},
     "mask": lambda s, dtype: {"mask": coin(s.lq, s.lk, seed=1)},
     "mask_full": lambda s, dtype: {"mask": coin(*s.scores, seed=2)},
     "mask_heads": lambda s, dtype: {"mask": coin(1, s.heads, s.lq, s.lk, seed=3)},
@@ -147,6 +156,7 @@ OPTIONS = {
         "causal": True,
         "window": 9,
         "key_lengths": _lengths(s),
+        "query_lengths": _wanted(s),
         "scale": 0.4,
         "softcap": 3.0,
     },
@@ -196,6 +206,7 @@ def truth(
     causal: bool = False,
     window: int | None = None,
     key_lengths: Tensor | None = None,
+    query_lengths: Tensor | None = None,
     scale: float | None = None,
     softcap: float | None = None,
     grad_output: Tensor | None = None,
@@ -209,6 +220,7 @@ def truth(
     allow = np.broadcast_to(True if mask is None else mask.numpy(), full)
     extra = np.broadcast_to(0.0 if bias is None else bias.detach().double().numpy(), full)
     lengths = [None] * batch if key_lengths is None else key_lengths.tolist()
+    wanted = [lq] * batch if query_lengths is None else query_lengths.tolist()
     factor = 1 / math.sqrt(dim) if scale is None else scale
 
     def upstream(x: Tensor | None, *size: int) -> np.ndarray:
@@ -228,7 +240,8 @@ def truth(
         seen = [
             j
             for j in range(lk)
-            if may_see(i, j, lq, lk, causal=causal, window=window, length=lengths[b])
+            if i < wanted[b]
+            and may_see(i, j, lq, lk, causal=causal, window=window, length=lengths[b])
             and allow[b, h, i, j]
             and extra[b, h, i, j] > -np.inf
         ]

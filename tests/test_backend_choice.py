@@ -37,7 +37,7 @@ def test_auto_takes_the_fused_kernel_unless_something_is_in_the_way(dtype, name)
     elif name == "bias_fine" and half:
         because = f"because torch's fused kernels would round the torch.float32 bias to {dtype}"
         assert choice == ("tiled", f"tile by tile in plain torch, {because}")
-    elif name in ("key_lengths", "causal+key_lengths"):
+    elif name in ("key_lengths", "causal+key_lengths", "query_lengths", "query_lengths+causal", "both_lengths"):
         assert choice == ("sdpa", BY_LENGTH)
     else:
         assert choice == ("sdpa", FOLDED)  # five queries of six heads over two key heads

@@ -398,6 +398,17 @@ def test_the_layer_refuses():
             layer_of(rotary=RotaryEmbedding(6))(x, cache={})
 
 
+def test_key_lengths_are_refused_once_the_cache_holds_tokens():
+    """In the first call they hide the padding; after it they would hide what comes behind the padding."""
+    layer, x = layer_of(), normal(2, 5, 24, seed=1)
+    cache = cache_for(layer)
+    with torch.no_grad():
+        layer(x, causal=True, cache=cache, key_lengths=torch.tensor([5, 3]))
+        with pytest.raises(ValueError, match=r"key_lengths: .* cache already holds 5, .* mask="):
+            layer(x[:, :1], causal=True, cache=cache, key_lengths=torch.tensor([6, 4]))
+    assert cache.length == 5
+
+
 @pytest.mark.parametrize(
     ("window", "causal", "words"),
     [

@@ -126,6 +126,11 @@ LENGTHS = torch.tensor([90, 31])
         ("whole", MHA, {"window": 5, "causal": True, "bias": normal(40, 90, seed=1)}),
         ("by length", MHA, {"key_lengths": LENGTHS}),
         ("by length", GQA, {"key_lengths": LENGTHS, "causal": True}),
+        ("by length", MHA, {"query_lengths": torch.tensor([7, 40])}),
+        ("by length", GQA, {"query_lengths": torch.tensor([7, 40]), "key_lengths": LENGTHS, "causal": True}),
+        ("banded", MHA, {"window": 5, "causal": True, "query_lengths": torch.tensor([7, 40])}),
+        ("folded", Shape(1, 4, 2, 40, 90, 4, 4), {"query_lengths": torch.tensor([7])}),
+        ("whole", MHA, {"query_lengths": torch.tensor([7, 40]), "mask": coin(40, 90, seed=1)}),
         ("whole", Shape(1, 2, 2, 40, 90, 4, 4), {"key_lengths": LENGTHS[1:]}),
         ("whole", MHA, {"key_lengths": LENGTHS, "mask": coin(40, 90, seed=1)}),
         ("whole", MHA, {"key_lengths": LENGTHS, "bias": normal(40, 90, seed=1)}),
@@ -295,6 +300,24 @@ def test_padded_batches_in_every_dtype(dtype, causal):
     for lengths, lq, lk in PADDED:
         shape = Shape(len(lengths), 4, 2, lq, lk, 16, 8)
         check("by length", shape, {"causal": causal, "key_lengths": torch.tensor(lengths)}, dtype)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lengths", [(33, 7, 0), (12, 30, 1), (0, 0, 0)], ids=str)
+@pytest.mark.parametrize("lq", [33, 40])
+def test_padded_queries_are_not_computed(lq, lengths, causal, calls):
+    """Each sequence is a call of its own size, even where the longest is shorter than the room for it."""
+    keys = torch.tensor([33, 0, 20])
+    for heads in ((2, 2), (4, 2)):
+        shape = Shape(3, *heads, lq, 33, 8, 5)
+        for options in ({}, {"key_lengths": keys}):
+            calls.clear()
+            output = check("by length", shape, {"causal": causal, "query_lengths": torch.tensor(lengths), **options})
+            if heads == (2, 2):  # groups of more than one head may have their queries as rows
+                real = [n for n, k in zip(lengths, keys.tolist(), strict=True) if n and (k or not options)]
+                assert [q[2] for q, _, _ in calls] == real
+            padding = torch.arange(lq) >= torch.tensor(lengths)[:, None]
+            assert not output.masked_select(padding[:, None, :, None]).any()
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -49,7 +49,11 @@ WAYS = {
     "bias, all rows": (FLAT, {"bias": torch.full((1, 1, 1, 7), -INF, dtype=torch.float64)}, [5, 5]),
     "key_lengths": (FLAT, {"key_lengths": torch.tensor([7, 0])}, [0, 5]),
     "key_lengths, all rows": (FLAT, {"key_lengths": torch.tensor([0, 0])}, [5, 5]),
+    "query_lengths": (FLAT, {"query_lengths": torch.tensor([5, 2])}, [0, 3]),
+    "query_lengths, all rows": (FLAT, {"query_lengths": torch.tensor([0, 0])}, [5, 5]),
+    "both lengths": (FLAT, {"query_lengths": torch.tensor([4, 2]), "key_lengths": torch.tensor([0, 7])}, [5, 3]),
     "causal": (TALL, {"causal": True}, [2, 2]),
+    "causal and query_lengths": (TALL, {"causal": True, "query_lengths": torch.tensor([3, 7])}, [6, 2]),
     "window": (Shape(2, 6, 2, 9, 5, 8, 6), {"window": 2}, [3, 3]),
     "causal window": (Shape(2, 6, 2, 9, 5, 8, 6), {"window": 2, "causal": True}, [4, 4]),
     "mask and key_lengths": (

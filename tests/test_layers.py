@@ -125,9 +125,10 @@ def test_all_options_reach_the_function():
         "bias": normal(2, 4, 6, 6, seed=3),
         "causal": True,
         "key_lengths": torch.tensor([6, 4]),
+        "query_lengths": torch.tensor([6, 5]),
     }
     q, k, v = (split_heads(p(x), 4) for p in (layer.q_proj, layer.k_proj, layer.v_proj))
-    for names in (["mask"], ["bias"], ["causal"], ["key_lengths"], list(options)):
+    for names in (["mask"], ["bias"], ["causal"], ["key_lengths"], ["query_lengths"], list(options)):
         chosen = {name: options[name] for name in names}
         expected = layer.out_proj(join_heads(mhalib.attention(q, k, v, window=3, **chosen)))
         assert_within(layer(x, **chosen)[0], expected, EXACT, str(names))

@@ -31,7 +31,7 @@ def shapes(draw, *, square=False):
 def random_options(shape, seed):
     """Some of the options, each there or not as the seed says, with rows that may be dead."""
     generator = torch.Generator().manual_seed(seed)
-    there = torch.rand(6, generator=generator) < 0.5
+    there = torch.rand(7, generator=generator) < 0.5
     options = {}
     if there[0]:
         options["mask"] = coin(shape.batch, 1, shape.lq, shape.lk, seed=seed)
@@ -45,6 +45,8 @@ def random_options(shape, seed):
         options["key_lengths"] = torch.randint(0, shape.lk + 1, (shape.batch,), generator=generator)
     if there[5]:
         options["scale"] = 0.7
+    if there[6]:
+        options["query_lengths"] = torch.randint(0, shape.lq + 1, (shape.batch,), generator=generator)
     return options
 
 
@@ -57,6 +59,8 @@ def allowed_pairs(shape, options):
         every = every & masks.window(shape.lq, shape.lk, options["window"], causal=False)
     if "key_lengths" in options:
         every = every & masks.padding(options["key_lengths"], shape.lk)
+    if "query_lengths" in options:
+        every = every & masks.padding(options["query_lengths"], shape.lq).mT
     return every
 
 

@@ -38,6 +38,10 @@ FORWARD = {
     "lengths": (Shape(3, 2, 2, 33, 70, 16, 16), {"key_lengths": (70, 0, 33)}),
     "lengths_causal": (Shape(2, 4, 2, 40, 65, 24, 8), {"key_lengths": (64, 13), "causal": True}),
     "lengths_window": (Shape(2, 2, 1, 65, 65, 8, 8), {"key_lengths": (65, 30), "window": 17, "causal": True}),
+    "padded": (
+        Shape(3, 4, 2, 40, 40, 16, 8),
+        {"key_lengths": (40, 0, 13), "query_lengths": (33, 40, 0), "causal": True},
+    ),
     "group_of_three": (Shape(2, 6, 2, 34, 34, 16, 16), {"causal": True}),
     "group_of_four": (Shape(1, 8, 2, 33, 35, 8, 8), {}),
     "scale_negative": (Shape(1, 2, 1, 33, 33, 16, 16), {"scale": -0.4, "causal": True}),
@@ -52,6 +56,7 @@ DECODE = {
     "group_of_eight": (Shape(1, 16, 2, 1, 65, 24, 40), {"causal": True}, 2),
     "three_queries": (Shape(1, 6, 2, 3, 70, 64, 64), {"causal": True}, 4),
     "lengths": (Shape(3, 4, 2, 1, 90, 16, 16), {"key_lengths": (90, 0, 17)}, 5),
+    "padded": (Shape(2, 4, 2, 3, 60, 16, 16), {"key_lengths": (60, 31), "query_lengths": (1, 3)}, 2),
     "window": (Shape(1, 4, 2, 5, 96, 8, 8), {"causal": True, "window": 20}, 3),
     "window_across_splits": (Shape(1, 4, 2, 5, 99, 8, 8), {"causal": True, "window": 3}, 3),
     "window_both_sides": (Shape(1, 4, 2, 5, 60, 8, 8), {"window": 10}, 2),
@@ -61,8 +66,7 @@ DECODE = {
 
 
 def options_of(options):
-    lengths = options.get("key_lengths")
-    return options if lengths is None else options | {"key_lengths": torch.tensor(lengths)}
+    return options | {name: torch.tensor(options[name]) for name in options if name.endswith("_lengths")}
 
 
 def check(shape, dtype, options, *, arrange=lambda x: x, grad=None):

@@ -10,11 +10,11 @@ Where a restriction is known by its name, less will do: `plan` says which way is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.utils.rnn import pad_sequence
 
 from mhalib import masks
 from mhalib.backends import reference
@@ -43,7 +43,7 @@ def refusal(request: Request) -> str | None:
     bias, dtype = request.bias, request.query.dtype
     if bias is not None and torch.promote_types(bias.dtype, dtype) != dtype:
         return f"torch's fused kernels would round the {bias.dtype} bias to {dtype}"
-    if 0 in (request.batch, request.lq, request.lk, request.value.shape[3]):
+    if 0 in request.query.shape or 0 in request.key.shape or 0 in request.value.shape:
         return "torch's fused kernels are not defined on empty inputs"
     return None
 
@@ -57,20 +57,28 @@ def plan(request: Request) -> str:
             reach = request.window if request.causal else 2 * request.window
             if 2 * (reach + min(BAND, request.lq)) <= request.lk:
                 return "banded"
-        elif request.window is None and request.key_lengths is not None and request.batch > 1:
+        elif request.window is None and request.batch > 1 and _padded(request):
             return "by length"
     return "folded" if _folds(request) else "whole"
 
 
 def run(request: Request) -> Result:
     way = plan(request)
-    if way == "banded":
-        return Result(torch.cat([_whole(band) for band in _bands(request)], dim=2))
     if way == "by length":
-        return Result(
-            torch.cat([_sequence(request, b, length) for b, length in enumerate(request.key_lengths.tolist())])
-        )
-    return Result(_whole(request))
+        outputs = [_sequence(request, b, *sizes) for b, sizes in enumerate(_sizes(request))]
+        # (L, H, Dv) is how torch's kernel leaves its result in memory, so that each is copied once, as it lies.
+        output = pad_sequence([output[0].transpose(0, 1) for output in outputs], batch_first=True).transpose(1, 2)
+        missing = request.lq - output.shape[2]
+        return Result(pad(output, (0, 0, 0, missing)) if missing else output)
+    output = torch.cat([_whole(band) for band in _bands(request)], dim=2) if way == "banded" else _whole(request)
+    return Result(output if request.query_lengths is None else output.masked_fill(request.padded_queries(), 0.0))
+
+
+def _sizes(request: Request) -> list[tuple[int, int]]:
+    """How many queries and how many keys of each sequence are real."""
+    given = (request.query_lengths, request.lq), (request.key_lengths, request.lk)
+    queries, keys = ([full] * request.batch if lengths is None else lengths.tolist() for lengths, full in given)
+    return list(zip(queries, keys, strict=True))
 
 
 def _bands(request: Request) -> Iterator[Request]:
@@ -87,8 +95,7 @@ def _bands(request: Request) -> Iterator[Request]:
             distance = torch.arange(keys.start, keys.stop, device=request.query.device) - at[:, None]
             band = distance.abs() < request.window
             band = band & (distance <= 0) if request.causal else band
-        yield replace(
-            request,
+        yield request._replace(
             query=request.query[:, :, start:stop],
             key=request.key[:, :, keys],
             value=request.value[:, :, keys],
@@ -98,27 +105,27 @@ def _bands(request: Request) -> Iterator[Request]:
         )
 
 
-def _sequence(request: Request, b: int, length: int) -> Tensor:
-    """Sequence `b` of the batch over its `length` real keys."""
-    alone = replace(
-        request,
-        query=request.query[b : b + 1],
-        key=request.key[b : b + 1, :, :length],
-        value=request.value[b : b + 1, :, :length],
+def _sequence(request: Request, b: int, queries: int, keys: int) -> Tensor:
+    """Sequence `b` of the batch: its real queries over its real keys, (1, Hq, queries, Dv)."""
+    alone = request._replace(
+        query=request.query[b : b + 1, :, :queries],
+        key=request.key[b : b + 1, :, :keys],
+        value=request.value[b : b + 1, :, :keys],
         key_lengths=None,
+        query_lengths=None,
         causal=False,
     )
     if not request.causal:
         return _whole(alone)
-    if request.lq == request.lk and length:
+    if request.lq == request.lk and queries and keys:
         # Query i sees keys 0 … i of those that are left: here the top-left corner of torch's is_causal is right.
         return _kernel(alone, None, is_causal=True)
-    causal = masks.causal(request.lq, request.lk, device=request.query.device)[:, :length]
-    return _whole(replace(alone, mask=causal))
+    causal = masks.causal(request.lq, request.lk, device=request.query.device)[:queries, :keys]
+    return _whole(alone._replace(mask=causal))
 
 
 def _whole(request: Request) -> Tensor:
-    if request.lk == 0:
+    if 0 in request.query.shape or 0 in request.key.shape:
         return reference.run(request).output
     attn_mask, dead, is_causal = _restrictions(request)
     output = _kernel(request, attn_mask, is_causal)
@@ -153,10 +160,15 @@ def _folds(request: Request) -> bool:
     return request.lq <= FEW_QUERIES or not _restricted(request)
 
 
+def _padded(request: Request) -> bool:
+    return request.key_lengths is not None or request.query_lengths is not None
+
+
 def _restricted(request: Request) -> bool:
     """Is anything hidden or added? Causality alone hides nothing from a single query, which stands at the last key."""
-    named = request.mask, request.bias, request.window, request.key_lengths
-    return any(part is not None for part in named) or (request.causal and request.lq > 1)
+    if request.mask is None and request.bias is None and request.window is None and request.key_lengths is None:
+        return request.causal and request.lq > 1
+    return True
 
 
 def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]:
@@ -166,7 +178,7 @@ def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]
     only_causal = request.mask is None and request.window is None and request.key_lengths is None
     if only_causal and request.bias is None and request.lq == request.lk:
         return None, None, True
-    allowed = request.allowed()
+    allowed = request._replace(query_lengths=None).allowed()  # `run` blanks those rows
     if request.bias is None:
         dead = ~allowed.any(dim=-1, keepdim=True)
         return _expand(allowed | dead, request), dead, False

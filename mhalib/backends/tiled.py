@@ -35,8 +35,8 @@ def attention(
     """Attention in tiles of `block_q` queries by `block_k` keys; the sizes change the rounding, nothing else.
 
     Args:
-        query, key, value, options: as for `mhalib.attention` (mask, bias, causal, window, key_lengths, scale,
-            softcap, dropout).
+        query, key, value, options: as for `mhalib.attention` (mask, bias, causal, window, key_lengths,
+            query_lengths, scale, softcap, dropout).
         block_q, block_k: at least 1; they need not divide the lengths.
 
     Returns:
@@ -205,6 +205,9 @@ class _Tiles:
         if request.key_lengths is not None:
             places = torch.arange(cols.start, cols.stop, device=device)
             yield (places >= request.key_lengths[:, None])[:, None, None, None, :]
+        if request.query_lengths is not None:
+            places = torch.arange(rows.start, rows.stop, device=device)
+            yield (places >= request.query_lengths[:, None])[:, None, None, :, None]
         if request.causal or request.window is not None:
             at = torch.arange(rows.start, rows.stop, device=device) + (request.lk - request.lq)
             distance = torch.arange(cols.start, cols.stop, device=device) - at[:, None]

@@ -133,4 +133,7 @@ def run(request: Request) -> Result:
         scale=request.scale,
         softcap=request.softcap,
     )
+    padded = request.padded_queries()
+    if padded is not None:
+        output, lse = output.masked_fill(padded, 0.0), lse.masked_fill(padded[..., 0], -torch.inf)
     return Result(output, None, lse if request.return_lse else None)
