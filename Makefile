@@ -33,7 +33,7 @@ help: ## list these commands
 	@echo "PIP_ARGS, LAB_ARGS, PYTEST_ARGS, BENCH_ARGS and GRADE_ARGS are handed on to what their names say"
 
 lab: $(BOOK) ## install what is missing, then open JupyterLab on the first chapter
-	@$(RUN) -m jupyter trust $(TRUST) chapters/*.ipynb >/dev/null
+	@$(RUN) -m jupyter trust $(TRUST) chapters/*.ipynb exercises/*/*.ipynb >/dev/null
 	$(RUN) -m jupyterlab --notebook-dir=. $(TRUST) $(ROOT_USER) --LabApp.default_url=/lab/tree/chapters/00_start_here.ipynb $(LAB_ARGS)
 
 test: $(TEST) ## install what is missing, then run every test and every notebook
@@ -52,7 +52,7 @@ bench: $(TEST) ## time the CPU paths beside torch's, in one process, and write b
 	$(RUN) -m bench.cpu $(BENCH_ARGS)
 
 clean: ## remove .venv and everything else that these commands made
-	rm -rf $(VENV) build dist mhalib.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .exercises.new .exercises.old build dist mhalib.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN):

@@ -24,6 +24,7 @@ FAMILIES = (
     ("chapters: form, other CPUs", ("tests/test_chapters.py",)),
     ("chapters under nbval", ("chapters/*", "solutions/*")),
     ("JupyterLab in a browser", ("tests/test_lab*.py",)),
+    ("exercises and grading", ("tests/test_exercises*.py", "tests/test_checks.py", "tests/test_grade*.py")),
 )
 LIBRARY, OTHER = "library", "other"
 _imports_mhalib: dict[str, bool] = {}

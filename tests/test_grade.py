@@ -272,9 +272,21 @@ def test_hidden_inputs_are_in_no_file_for_students(graded):
     assert "stopped with an error" in said
     assert any(number in said for number in numbers(checks.get("02.attend").cases(checks.VISIBLE_SEED)[0]))
     for exercise in ("02.attend", "02.jacobian"):
-        for seed in judge.seeds(exercise):
+        for seed in judge.seeds(exercise, (course / "grading" / "secret").read_text("utf-8").strip()):
             for case in checks.get(exercise).cases(seed):
                 assert not any(number in said for number in numbers(case) if float(number) > 1e-3)
+
+
+def test_the_secret_is_made_once_and_decides_the_inputs(tmp_path):
+    from tools.grading import judge
+    from tools.grading.assignment import Places
+
+    places = Places(tmp_path)
+    secret = places.secret()
+    assert len(secret) == 32
+    assert places.secret() == secret
+    assert (tmp_path / "grading" / "secret").stat().st_mode & 0o077 == 0
+    assert judge.seeds("02.attend", secret) == judge.seeds("02.attend", secret) != judge.seeds("02.attend", "another")
 
 
 def test_twice_gives_the_same_marks_and_runs_nothing_twice(graded, capsys):

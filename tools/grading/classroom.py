@@ -51,8 +51,8 @@ class Classroom:
 
     def __init__(self, places: Places, assignment: Assignment, library: Path, limits: Limits, *, unsafe: bool) -> None:
         self.places, self.assignment, self.limits, self.unsafe = places, assignment, limits, unsafe
-        self.library = library
-        self.settings = assignment.digest(library)
+        self.library, self.secret = library, places.secret()
+        self.settings = assignment.digest(library, self.secret)
         self.stop = threading.Event()
 
     def __enter__(self) -> Classroom:
@@ -75,7 +75,7 @@ class Classroom:
     @functools.cached_property
     def inputs(self) -> dict[str, bytes]:
         """What the answers to each exercise are applied to."""
-        return judge.inputs([check.exercise for check in self.assignment.checks.values()])
+        return judge.inputs([check.exercise for check in self.assignment.checks.values()], self.secret)
 
     # ------------------------------------------------------------------------------------------ who, and what is new
 
@@ -177,7 +177,7 @@ class Classroom:
 
     def _judge(self, ran: steps.Ran) -> list[judge.Mark]:
         stopped = {exercise: why for exercise, why in ran.stopped.items() if isinstance(exercise, str)}
-        marks = {mark.exercise: mark for mark in judge.judge(ran.results, stopped)}
+        marks = {mark.exercise: mark for mark in judge.judge(ran.results, stopped, self.secret)}
         return [marks[check.exercise] for check in self.assignment.checks.values()]
 
     def _finish(self, worked: Worked) -> Record:

@@ -36,9 +36,10 @@ class JudgeFailed(GradingError):
     """The process that judges ended without a judgement."""
 
 
-def seeds(exercise: str) -> list[int]:
-    """The seeds of the inputs that grading adds; they depend on nothing but the exercise."""
-    return [int.from_bytes(hashlib.sha256(f"{exercise} {n}".encode()).digest()[:4], "little") for n in range(SETS)]
+def seeds(exercise: str, secret: str) -> list[int]:
+    """The seeds of the inputs that grading adds: the same for all who are graded with this secret."""
+    words = (f"{secret} {exercise} {n}".encode() for n in range(SETS))
+    return [int.from_bytes(hashlib.sha256(word).digest()[:4], "little") for word in words]
 
 
 def processes() -> Any:
@@ -50,23 +51,23 @@ def processes() -> Any:
     return context
 
 
-def inputs(exercises: list[str]) -> dict[str, bytes]:
+def inputs(exercises: list[str], secret: str) -> dict[str, bytes]:
     """For each exercise all its cases, encoded: what a submission's answers are applied to."""
-    return _in_process(_inputs, exercises)
+    return _in_process(_inputs, exercises, secret)
 
 
-def judge(results: Mapping[str, bytes], stopped: Mapping[str, str]) -> list[Mark]:
+def judge(results: Mapping[str, bytes], stopped: Mapping[str, str], secret: str) -> list[Mark]:
     """Marks for the exercises in `results` (encoded outcomes), and for those in `stopped` (the reason)."""
-    marks = [Mark(**row) for row in _in_process(_judge, dict(results))] if results else []
+    marks = [Mark(**row) for row in _in_process(_judge, dict(results), secret)] if results else []
     for exercise, reason in stopped.items():
         marks.append(Mark(exercise, False, f"{exercise}  ✗ your code {reason}"))
     return marks
 
 
-def _in_process(work: Any, argument: Any) -> Any:
+def _in_process(work: Any, *arguments: Any) -> Any:
     context = processes()
     here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_report, args=(work, argument, there))
+    process = context.Process(target=_report, args=(work, arguments, there))
     process.start()
     there.close()
     try:
@@ -84,35 +85,35 @@ def _in_process(work: Any, argument: Any) -> Any:
     return result
 
 
-def _report(work: Any, argument: Any, pipe: Any) -> None:
+def _report(work: Any, arguments: tuple, pipe: Any) -> None:
     try:
-        pipe.send(work(argument))
+        pipe.send(work(*arguments))
     except Exception as error:
         pipe.send(JudgeFailed(f"{type(error).__name__}: {error}"))
 
 
-def _cases(exercise: Any) -> list[list[Any]]:
+def _cases(exercise: Any, secret: str) -> list[list[Any]]:
     from mhalib import checks
 
-    return [exercise.cases(seed) for seed in (checks.VISIBLE_SEED, *seeds(exercise.id))]
+    return [exercise.cases(seed) for seed in (checks.VISIBLE_SEED, *seeds(exercise.id, secret))]
 
 
-def _inputs(exercises: list[str]) -> dict[str, bytes]:
+def _inputs(exercises: list[str], secret: str) -> dict[str, bytes]:
     from mhalib import checks
     from mhalib.checks.encode import encode_cases
 
     known = [checks.get(exercise) for exercise in exercises]
-    return {exercise.id: encode_cases(list(itertools.chain(*_cases(exercise)))) for exercise in known}
+    return {exercise.id: encode_cases(list(itertools.chain(*_cases(exercise, secret)))) for exercise in known}
 
 
-def _judge(results: dict[str, bytes]) -> list[dict[str, Any]]:
+def _judge(results: dict[str, bytes], secret: str) -> list[dict[str, Any]]:
     import torch
 
     from mhalib import checks
 
     _limit_memory()
     torch.set_num_threads(1)
-    return [asdict(_mark(checks.get(exercise), data)) for exercise, data in results.items()]
+    return [asdict(_mark(checks.get(exercise), data, secret)) for exercise, data in results.items()]
 
 
 def _limit_memory() -> None:
@@ -126,10 +127,10 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
 
 
-def _mark(exercise: Any, data: bytes) -> Mark:
+def _mark(exercise: Any, data: bytes, secret: str) -> Mark:
     from mhalib.checks.encode import decode
 
-    sets = _cases(exercise)
+    sets = _cases(exercise, secret)
     try:
         outcomes = decode(data)
         if len(outcomes) != sum(map(len, sets)):
