@@ -296,12 +296,12 @@ VISITS = Exercise(
     findings=(
         Finding.like(
             "programs rounded down",
-            "19 queries in blocks of 8: which program owns query 16?",
+            "Take 19 queries in blocks of 8: which program owns query 16?",
             _visits_with(programs=lambda a, b: a // b),
         ),
         Finding.like(
             "tiles rounded down",
-            "19 keys in tiles of 8: who visits key 16?",
+            "Take 19 keys in tiles of 8: who visits key 16?",
             _visits_with(tiles=lambda a, b: a // b),
         ),
         Finding.like(
@@ -387,7 +387,7 @@ STALL = Exercise(
         ),
         Finding.any(
             "bfloat16 for float32",
-            "bfloat16 reaches as far as float32, and has far fewer digits. How many bits has its mantissa?",
+            "In reach bfloat16 equals float32, and it has far fewer digits. How many bits has its mantissa?",
             lambda case, got, want: got.value["bfloat16"] > 1e6,
         ),
         Finding.any(

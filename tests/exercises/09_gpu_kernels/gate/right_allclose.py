@@ -1,4 +1,4 @@
-# torch's comparison, all of it as an absolute tolerance.
+# Torch's comparison, all of it as an absolute tolerance.
 import torch
 
 

@@ -1,0 +1,16 @@
+# The products summed with letters, the gradient by backward.
+import math
+
+import torch
+import torch.nn.functional as F
+
+
+def last_layer(residual, read, query, key, value, head):
+    scores = read[0] @ query @ (read @ key).mT / math.sqrt(read.shape[-1])
+    return head @ (residual[0] + scores.softmax(dim=-1) @ read @ value)
+
+
+def cdam(tokens, query, key, value, head, target):
+    read = F.layer_norm(tokens, tokens.shape[-1:]).requires_grad_()
+    last_layer(tokens, read, query, key, value, head)[target].backward()
+    return torch.einsum("td,td->t", read.detach(), read.grad)[1:]
