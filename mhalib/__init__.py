@@ -1,6 +1,6 @@
 """Multi-head attention, step by step: the library behind the course."""
 
-from mhalib import counting, masks, models, positions
+from mhalib import counting, gates, masks, models, positions, saliency, vision
 from mhalib.backends import tiled
 from mhalib.backends.request import BackendChoice
 from mhalib.cache import KVCache, RollingKVCache
@@ -25,10 +25,13 @@ __all__ = [
     "attention",
     "counting",
     "explain_backend",
+    "gates",
     "masks",
     "models",
     "positions",
+    "saliency",
     "setup",
     "sinusoidal_positions",
     "tiled",
+    "vision",
 ]
