@@ -93,7 +93,7 @@ def test_reference_gets_all_points(exercise, seed):
     assert judge(exercise, exercise.reference, seed).passed
 
 
-@pytest.mark.parametrize("junk", [None, 0, "x", (), [None], {}, object()], ids=repr)
+@pytest.mark.parametrize("junk", [None, 0, "x", (), [None], {}, object()], ids=lambda junk: type(junk).__name__)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=label)
 def test_junk_gets_nothing_and_breaks_nothing(exercise, junk):
     report = judge(exercise, lambda **kwargs: junk, checks.VISIBLE_SEED)
