@@ -139,7 +139,9 @@ def test_gradients_equal_those_of_autograd():
     assert torch.equal(cotangent(x), ramp)
 
 
-@pytest.mark.parametrize("answer", [lambda x: x.detach() * 2, lambda x: torch.ones(3), lambda x: 5], ids=["detached", "another", "no tensor"])
+@pytest.mark.parametrize(
+    "answer", [lambda x: x.detach() * 2, lambda x: torch.ones(3), lambda x: 5], ids=["detached", "another", "no tensor"]
+)
 def test_a_cut_graph_has_gradient_zero(answer):
     assert torch.equal(one(answer, gradients=("x",), x=torch.ones(3)).gradients["x"], torch.zeros(3))
 

@@ -347,14 +347,14 @@ def _in_proportion(total: int, channels: int, weights) -> int:
     return round(channels * total / weights(channels))
 
 
-def _matched_with(gate=lambda c, r: 2 * c * c // r, blocks: int = 2, norms: int = 2, choose=_nearest):
+def _matched_with(gate=lambda c, r: 2 * c * c // r, norms: int = 2, choose=_nearest):
     """Counting with one thing different."""
 
     def counted(channels: int, reduction: int, in_channels: int, num_classes: int) -> dict[str, int]:
         def weights(width: int) -> int:
             return _plain_weights(width, in_channels, num_classes, norms)
 
-        total = weights(channels) + blocks * gate(channels, reduction)
+        total = weights(channels) + 2 * gate(channels, reduction)
         width = choose(total, channels, weights)
         return {"gated": total, "width": width, "plain": weights(width)}
 
@@ -389,8 +389,8 @@ MATCHED = Exercise(
     ),
     findings=(
         Finding.like(
-            "one matrix of two",
-            "A gate has two matrices: down to C / r units, and up again.",
+            "half the gates' weights",
+            "Half of the weights of the gates are missing. How many gates are there, and how many matrices has each?",
             _matched_with(gate=lambda c, r: c * c // r),
         ),
         Finding.like(
@@ -399,9 +399,9 @@ MATCHED = Exercise(
             _matched_with(gate=lambda c, r: 2 * c * c // r + c // r + c),
         ),
         Finding.like(
-            "one gate",
-            "There is a gate after each of the two blocks.",
-            _matched_with(blocks=1),
+            "no reduction",
+            "Between the two matrices of your gates stand C units. What is it that the reduction reduces?",
+            _matched_with(gate=lambda c, r: 2 * c * c),
         ),
         Finding.like(
             "norms forgotten",
