@@ -373,7 +373,7 @@ REPAIR = Exercise(
     findings=(
         Finding.like(
             "nothing changed",
-            "This does what the broken program does. Two lines of it are wrong: one reads the table as a picture, the "
+            "This does what the broken program does. Two things in it are wrong: one reads the table as a picture, the "
             "other says how large the new picture is.",
             _moved(turned=True, size=_factor),
         ),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mhalib import saliency
-from mhalib.checks import Case, Exercise, Finding, Outcome, Property
+from mhalib.checks import Case, Evidence, Exercise, Finding, Outcome, Property
 
 # -------------------------------------------------------------------------------------------------------- 14.flow
 
@@ -141,9 +141,22 @@ def _divided_at_the_end(maps: Tensor, fusion: str) -> Tensor:
     return _divided(_rollout_with(divide=lambda mixed: mixed)(maps, fusion))
 
 
+def _everywhere(maps: Tensor, fusion: str) -> Tensor:
+    joint = torch.eye(maps.shape[-1], dtype=maps.dtype)
+    for layer in maps:
+        joint = _divided(saliency.fuse_heads(layer, fusion) + 1) @ joint
+    return joint
+
+
 def _rows_sum_to_one(case: Case, got: Outcome, want: Outcome) -> bool:
     total = got.value.sum(dim=-1)
     return torch.allclose(total, torch.ones_like(total))
+
+
+def _only_writes(evidence: Evidence) -> bool:
+    """Every value is right, and an argument was written into."""
+    right = all(evidence.same(Outcome(got.value), want) for _, got, want in evidence.rows())
+    return right and any(got.changed for _, got, _ in evidence.rows())
 
 
 ROLLOUT = Exercise(
@@ -213,6 +226,18 @@ ROLLOUT = Exercise(
             "the last layer alone",
             "What you return knows only the last layer. What do its tokens hold already when they arrive there?",
             lambda maps, fusion: _rollout_with()(maps[-1:], fusion),
+        ),
+        Finding.like(
+            "one half added everywhere",
+            "Give your function maps in which each token reads itself alone: no token may hold anything of another. "
+            "Which entries of a matrix say that a token keeps what it has?",
+            _everywhere,
+        ),
+        Finding(
+            "writes into the maps",
+            "Your result is right, and the caller's maps have changed: an operation that ends in an underscore, or an "
+            "assignment like +=, writes into the tensor it is given.",
+            _only_writes,
         ),
     ),
 )
@@ -326,10 +351,7 @@ REPAIR = Exercise(
             "writes into the attention",
             "Your result is right, and the caller's attention has lost its small weights too: `flatten` of a "
             "contiguous tensor is a view of it.",
-            lambda e: (
-                all(e.same(Outcome(got.value), want) for _, got, want in e.rows())
-                and any(got.changed for _, got, _ in e.rows())
-            ),
+            _only_writes,
         ),
     ),
 )
@@ -491,6 +513,12 @@ CDAM = Exercise(
             "One score too many: the first of your scores belongs to no patch.",
             _with_class_token,
         ),
+        Finding(
+            "writes into the tokens",
+            "Your scores are right, and the caller's tokens are normed now. Which of your lines gives the norm's "
+            "result the place of its input?",
+            _only_writes,
+        ),
     ),
 )
 
@@ -564,10 +592,7 @@ DELETION = Exercise(
         Finding(
             "writes into the patches",
             "The images are right, and the caller's patches are gone. What did you write into?",
-            lambda e: (
-                all(e.same(Outcome(got.value), want) for _, got, want in e.rows())
-                and any(got.changed for _, got, _ in e.rows())
-            ),
+            _only_writes,
         ),
         Finding.like(
             "lowest first",
