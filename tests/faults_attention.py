@@ -7,21 +7,26 @@ LOOPS, DTYPES, ANY_TILES = "equals_the_loops", "test_output_and_gradients", "any
 FAULTS = [
     # -------------------------------------------------------------------------------------- scale and softmax
     Fault(
-        "no scale", "backends/request.py", "1.0 / math.sqrt(head_dim)", "1.0", "test_parity.py", f"{LOOPS} and plain"
+        "no scale",
+        "backends/request.py",
+        "1.0 / math.sqrt(query.shape[3])",
+        "1.0",
+        "test_parity.py",
+        f"{LOOPS} and plain",
     ),
     Fault(
         "scale 1/D instead of 1/√D",
         "backends/request.py",
-        "1.0 / math.sqrt(head_dim)",
-        "1.0 / head_dim",
+        "1.0 / math.sqrt(query.shape[3])",
+        "1.0 / query.shape[3]",
         "test_parity.py",
         f"{LOOPS} and plain",
     ),
     Fault(
         "scale given by the caller ignored",
         "backends/request.py",
-        "    if scale is None:\n        return 1.0",
-        "    if True:\n        return 1.0",
+        "if scale is None else _checked_scale(scale)",
+        "if True else _checked_scale(scale)",
         "test_parity.py",
         f"{LOOPS} and scale",
     ),
@@ -915,8 +920,8 @@ FAULTS = [
     Fault(
         "padded queries of a window not blanked",
         "backends/sdpa.py",
-        ".output.masked_fill(padded, 0.0))",
-        ".output)",
+        "output if request.query_lengths is None else output.masked_fill(request.padded_queries(), 0.0)",
+        "output",
         "test_parity.py",
         "test_output_and_gradients and sdpa and query_lengths",
     ),
