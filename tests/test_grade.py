@@ -272,7 +272,7 @@ def test_hidden_inputs_are_in_no_file_for_students(graded):
     assert "stopped with an error" in said
     assert any(number in said for number in numbers(checks.get("02.attend").cases(checks.VISIBLE_SEED)[0]))
     for exercise in ("02.attend", "02.jacobian"):
-        for seed in judge.seeds(exercise, (course / "grading" / "secret").read_text("utf-8").strip()):
+        for seed in judge.seeds(exercise, (course.root / "grading" / "secret").read_text("utf-8").strip()):
             for case in checks.get(exercise).cases(seed):
                 assert not any(number in said for number in numbers(case) if float(number) > 1e-3)
 
