@@ -12,12 +12,6 @@ from mhalib.checks import Case, Evidence, Exercise, Finding, Outcome, Property
 from mhalib.checks.compare import difference
 
 
-def _like_any(name: str, hint: str, *mistaken: Callable) -> Finding:
-    """Recognised where an answer does what one of several mistaken functions does."""
-    tests = [Finding.like(name, hint, function).test for function in mistaken]
-    return Finding(name, hint, lambda evidence: any(test(evidence) for test in tests))
-
-
 def _pick(generator: torch.Generator, low: int, high: int) -> int:
     """A whole number from `low` to `high`."""
     return int(torch.randint(low, high + 1, (), generator=generator))
@@ -148,7 +142,7 @@ TILE = Exercise(
             "strides say that the sizes do not?",
             _tile_with(steps=lambda strides, kv, length, dims: (kv * length * dims, length * dims, dims, 1)),
         ),
-        _like_any(
+        Finding.like(
             "32 bits",
             "Right near the beginning of memory. Ids and strides have 32 bits, and so has the product of two of them. "
             "What is the largest number that fits, and which of the products here are larger?",
@@ -534,7 +528,7 @@ GATE = Exercise(
             "you compare?",
             _refuses_right,
         ),
-        _like_any(
+        Finding.like(
             "one tolerance for all",
             "Yours allows the same error in every dtype. A float32 result with the error of a float16 is wrong, and a "
             "bfloat16 result with it is good: from which property of the dtype does the tolerance follow?",
@@ -569,7 +563,7 @@ GATE = Exercise(
             "before subtracting?",
             _passes_with(shapes=False),
         ),
-        _like_any(
+        Finding.like(
             "in the dtype of the result",
             "You round what is exact to the dtype of the result first. 70,000 becomes infinity in float16, and "
             "infinity equals infinity: which of the two has to be converted, and to what?",
@@ -859,7 +853,7 @@ REPAIR = Exercise(
             "The exponentials are right now. What is the output of a split whose sum is 0 divided by?",
             _split_with(divide=_bare),
         ),
-        _like_any(
+        Finding.like(
             "NaN painted over",
             "The output is right. But a log-sum-exp of 0 says that the empty split weighs as much as one key with "
             "score 0: what is the logarithm of a sum of nothing?",

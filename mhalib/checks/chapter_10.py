@@ -78,12 +78,6 @@ def _numbered_back(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return mhalib.attention(rows, key, value, causal=True).unflatten(2, (-1, query.shape[2])).flatten(1, 2)
 
 
-def _like_any(name: str, hint: str, *mistaken: Callable) -> Finding:
-    """Recognised where an answer does what one of several mistaken functions does."""
-    tests = [Finding.like(name, hint, function).test for function in mistaken]
-    return Finding(name, hint, lambda evidence: any(test(evidence) for test in tests))
-
-
 def _right_where_it_divides(evidence: Evidence, refused: Callable[[Outcome, Outcome], bool]) -> bool:
     values = [evidence.same(got, want) for _, got, want in evidence.rows() if want.error is None]
     return all(values) and all(refused(got, want) for _, got, want in evidence.rows() if want.error is not None)
@@ -119,7 +113,7 @@ GROUPS = Exercise(
             "Right for one query at the end. Change the last key: for which queries may the output change?",
             _grouped_with(seen=lambda lq, lk, group: _lower(lq, lk, lk)),
         ),
-        _like_any(
+        Finding.like(
             "rows numbered through",
             "The queries of a group are rows of one product now, G times Lq of them. Row Lq is the first query of "
             "another head, not a later one. What position does it have?",
@@ -269,7 +263,7 @@ ROLLING = Exercise(
             "not see the last, and the last not the oldest.",
             _rolling_with(attend=lambda q, k, v, window: mhalib.attention(q, k, v)),
         ),
-        _like_any(
+        Finding.like(
             "cut before attending",
             "In a step of 7 tokens with a window of 4, the first new token still needs the kept keys, and the last one "
             "does not. When may the old ones be thrown away?",

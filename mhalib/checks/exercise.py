@@ -125,19 +125,19 @@ class Finding:
     test: Callable[[Evidence], bool]
 
     @classmethod
-    def like(cls, name: str, hint: str, mistaken: Callable) -> Finding:
-        """Recognised where the answer does what `mistaken` does, on every case that tells it from the reference.
+    def like(cls, name: str, hint: str, *mistaken: Callable) -> Finding:
+        """Recognised where the answer does what a `mistaken` one does, on every case that tells it from the reference.
 
         Cases that the reference refuses tell only where no other does, so that `mistaken` need not refuse them too.
         """
 
-        def test(evidence: Evidence) -> bool:
-            triples = zip(evidence.outcomes, run(mistaken, evidence.cases), evidence.expected, strict=True)
+        def alike(evidence: Evidence, wrong_answer: Callable) -> bool:
+            triples = zip(evidence.outcomes, run(wrong_answer, evidence.cases), evidence.expected, strict=True)
             telling = [triple for triple in triples if not evidence.same(*triple[1:])]
             telling = [triple for triple in telling if triple[2].error is None] or telling
             return bool(telling) and all(evidence.same(got, wrong) for got, wrong, _ in telling)
 
-        return cls(name, hint, test)
+        return cls(name, hint, lambda evidence: any(alike(evidence, wrong_answer) for wrong_answer in mistaken))
 
     @classmethod
     def any(cls, name: str, hint: str, test: Callable[[Case, Outcome, Outcome], bool]) -> Finding:
