@@ -1,8 +1,37 @@
-"""Checks that several modules share; each names the argument, what came, and what is accepted."""
+"""The one place where arguments are checked: each refusal names the argument, what came, and what is accepted.
+
+No other module asks whether something is a number, a whole number, a flag or a pair, or imports an optional package.
+"""
 
 from __future__ import annotations
 
+import importlib
+import math
+import numbers
+from collections.abc import Callable
+from types import ModuleType
+
+import torch
 from torch import Tensor
+
+#: What pip calls a package that Python imports under another name.
+DISTRIBUTIONS = {"skimage": "scikit-image", "sklearn": "scikit-learn"}
+
+
+def kind(x: object) -> str:
+    """What came, in a message: "a torch.int64 tensor", "str 'causal'"."""
+    return f"a {x.dtype} tensor" if isinstance(x, Tensor) else f"{type(x).__name__} {x!r}"
+
+
+def is_whole(x: object) -> bool:
+    """Is it an integer, numpy's and torch's symbolic ones included? True and False are not."""
+    return type(x) is int or (isinstance(x, numbers.Integral | torch.SymInt) and not isinstance(x, bool))
+
+
+def is_number(x: object) -> bool:
+    """Is it a real number, numpy's and torch's symbolic ones included? True and False, tensors and text are not."""
+    symbolic = torch.SymInt | torch.SymFloat
+    return type(x) in (int, float) or (isinstance(x, numbers.Real | symbolic) and not isinstance(x, bool))
 
 
 def check_tensors(**tensors: Tensor) -> None:
@@ -15,10 +44,49 @@ def check_tensors(**tensors: Tensor) -> None:
 def check_whole(minimum: int = 1, **sizes: int) -> None:
     """Refuse every size that is not an integer of at least `minimum`."""
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int):
+        if not is_whole(size):
             raise TypeError(f"{name}: got {size!r}; accepted is an integer of at least {minimum}")
         if size < minimum:
             raise ValueError(f"{name}: got {size}; accepted is an integer of at least {minimum}")
+
+
+def check_flags(**flags: bool) -> None:
+    """Refuse everything that is neither True nor False: 1, None and "no" could be read in two ways."""
+    for name, flag in flags.items():
+        if flag is not True and flag is not False:
+            raise TypeError(f"{name}: got {flag!r}; accepted are True and False")
+
+
+def number(name: str, x: float, accepted: str, fits: Callable[[float], bool] = lambda x: True) -> float:
+    """`x` as a Python float; refused unless it is a finite real number that `fits`.
+
+    Args:
+        name: the argument.
+        accepted: the end of the sentence "accepted is …", such as "a probability from 0 up to, not including, 1".
+        fits: whether a finite number is in range.
+    """
+    if not is_number(x):
+        raise TypeError(f"{name}: got {kind(x)}; accepted is {accepted}")
+    if not math.isfinite(x) or not fits(x):
+        raise ValueError(f"{name}: got {x}; accepted is {accepted}")
+    return float(x)
+
+
+def probability(name: str, x: float) -> float:
+    """`x` as a Python float; refused unless 0 ≤ x < 1, as the probability of a dropout must be."""
+    return number(name, x, "a probability from 0 up to, not including, 1", lambda x: 0 <= x < 1)
+
+
+def pair(name: str, value: int | tuple[int, int] | list[int]) -> tuple[int, int]:
+    """(height, width) from a tuple or list of two whole numbers of at least 1, or from one number for both."""
+    both = tuple(value) if isinstance(value, tuple | list) else (value, value)
+    if len(both) != 2:
+        raise ValueError(f"{name}: got {value!r}; accepted is (height, width), or one number for both")
+    for one in both:
+        if not is_whole(one):
+            raise TypeError(f"{name}: got {value!r}; accepted is (height, width), or one number for both")
+        check_whole(**{name: one})
+    return both
 
 
 def divisors(number: int) -> list[int]:
@@ -45,3 +113,21 @@ def resolve_head_dim(d_model: int, num_heads: int, head_dim: int | None) -> int:
             "or any number with an explicit head_dim"
         )
     return d_model // num_heads
+
+
+def require(package: str, *, by: str, instead: str = "") -> ModuleType:
+    """The optional package, imported; where it is missing, an ImportError that says what to install.
+
+    Args:
+        package: as it is imported, such as "matplotlib" or "safetensors.torch".
+        by: what needs it, such as "mhalib.plots".
+        instead: what can be done without it, if anything; the end of a sentence.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        # The package itself may be there and one that it needs missing: that one is to be installed.
+        missing = (error.name or package).partition(".")[0]
+        name = DISTRIBUTIONS.get(missing, missing)
+        rest = f"; {instead}" if instead else ""
+        raise ImportError(f"{by} needs {name}: pip install {name}{rest}") from error
