@@ -40,13 +40,13 @@ test: $(TEST) ## install what is missing, then run every test and every notebook
 	$(RUN) -m pytest $(PYTEST_ARGS)
 
 outputs: $(TEST) ## run the chapters again and write their outputs
-	$(RUN) -m tools.outputs $(CHAPTERS)
+	$(RUN) -m tools.book.outputs $(CHAPTERS)
 
 exercises: $(TEST) ## make exercises/ from solutions/, without the answers
-	$(RUN) -m tools.exercises $(CHAPTERS)
+	$(RUN) -m tools.book.exercises $(CHAPTERS)
 
 grade: $(TEST) ## grade what was handed in for ASSIGNMENT
-	$(RUN) -m tools.grade $(ASSIGNMENT) $(GRADE_ARGS)
+	$(RUN) -m tools.grading $(ASSIGNMENT) $(GRADE_ARGS)
 
 bench: $(TEST) ## time the CPU paths beside torch's, in one process, and write bench/results
 	$(RUN) -m bench.cpu $(BENCH_ARGS)

@@ -1,1 +1,1 @@
-"""What keeps the book true: text twins, outputs, the common first cell, the gates, JupyterLab in a browser."""
+"""The course's own tools: `book` keeps it true, `grading` marks what students hand in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from mhalib import counting, models
+from mhalib import configurations, counting
 from mhalib.checks import Case, Evidence, Exercise, Finding, Outcome, Property
 
 
@@ -41,7 +41,7 @@ def _decoder_cases(seed: int) -> list[Case]:
     draw = random.Random(seed)
 
     def real(name: str) -> Case:
-        m = models.get(name)
+        m = configurations.get(name)
         sizes = {n: getattr(m, n) for n in ("vocab", "layers", "d_model", "num_heads", "num_kv_heads", "head_dim")}
         return Case(name, {**sizes, "d_ff": m.d_ff, "qkv_bias": m.attention_bias == "qkv", "tied": m.head == "tied"})
 
@@ -102,7 +102,7 @@ DECODER_PARAMETERS = Exercise(
     properties=(
         Property.each(
             "the totals of five real models, to the last parameter",
-            lambda case, got, want: case.name not in REAL or got.value == models.get(case.name).total,
+            lambda case, got, want: case.name not in REAL or got.value == configurations.get(case.name).total,
         ),
         Property.equal("the totals of made-up models too"),
         Property("a model with one table in the place of two has a table less", _tying),
@@ -292,7 +292,7 @@ LAYER = "Llama 3 8B"
 
 def predict_crossover() -> dict[str, int]:
     """The length at which the quadratic part of a layer of Llama 3 8B costs as much as the rest."""
-    m = models.get(LAYER)
+    m = configurations.get(LAYER)
     attention = m.d_model * (m.num_heads + m.num_kv_heads) // m.num_heads
     return {"attention": attention, "layer": attention + 3 * m.d_ff // 2}
 
@@ -388,8 +388,8 @@ def _repair_cases(seed: int) -> list[Case]:
     names = ("layers", "d_model", "num_heads", "num_kv_heads", "head_dim")
 
     def real(name: str, gib: int, sequences: int) -> Case:
-        m = models.get(name)
-        config = {n: getattr(m, n) for n in names} | {"parameters": models.parameters(m)}
+        m = configurations.get(name)
+        config = {n: getattr(m, n) for n in names} | {"parameters": configurations.parameters(m)}
         title = f"{name}, {sequences} sequences, {gib} GiB"
         return Case(title, {"config": config, "memory": gib * 2**30, "sequences": sequences})
 
@@ -488,8 +488,9 @@ def training_bytes(
 
 def _bytes_cases(seed: int) -> list[Case]:
     draw = random.Random(seed)
-    m = models.get("Llama 3 8B")
-    llama = {n: getattr(m, n) for n in ("layers", "num_heads", "num_kv_heads")} | {"parameters": models.parameters(m)}
+    m = configurations.get("Llama 3 8B")
+    llama = {n: getattr(m, n) for n in ("layers", "num_heads", "num_kv_heads")}
+    llama["parameters"] = configurations.parameters(m)
     made_up = {
         "parameters": draw.randrange(10**6, 10**7),
         "layers": draw.randrange(3, 20),

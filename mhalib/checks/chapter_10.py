@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import mhalib
-from mhalib import counting, models
+from mhalib import configurations, counting
 from mhalib.checks import Case, Evidence, Exercise, Finding, Outcome, Property
 from mhalib.checks.compare import difference
 
@@ -339,7 +339,7 @@ def _bytes_cases(seed: int) -> list[Case]:
     generator = torch.Generator().manual_seed(seed)
 
     def case(name: str, low: int, high: int, bits: int) -> Case:
-        model = models.get(name)
+        model = configurations.get(name)
         tokens = int(torch.randint(low, high, (), generator=generator))
         users = int(torch.randint(2, 40, (), generator=generator))
         config = {size: getattr(model, size) for size in SIZES}

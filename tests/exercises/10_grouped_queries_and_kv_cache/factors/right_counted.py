@@ -1,14 +1,14 @@
 # Counted with the table of models.
 from dataclasses import replace
 
-from mhalib import counting, models
+from mhalib import configurations, counting
 
 
 def predict_factors():
-    new = models.get("Llama 3 8B")
+    new = configurations.get("Llama 3 8B")
     old = replace(new, num_kv_heads=32)
-    cache = [models.cache_bytes(m, 1000) for m in (new, old)]
-    read = [2 * (models.parameters(m) - models.parts(m)["embedding"]) for m in (new, old)]
+    cache = [configurations.cache_bytes(m, 1000) for m in (new, old)]
+    read = [2 * (configurations.parameters(m) - configurations.parts(m)["embedding"]) for m in (new, old)]
     flops = [counting.attention_flops(4096, 4096, 32, heads) for heads in (8, 32)]
     return {
         "cache": cache[0] / cache[1],

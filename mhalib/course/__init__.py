@@ -1,0 +1,1 @@
+"""What only notebooks need: the first cell, data, short training runs, figures, and live views."""
