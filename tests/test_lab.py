@@ -1,7 +1,9 @@
 """The chapters in JupyterLab, in a real browser: run clean, answer the reader's hands, can be read in both themes.
 
 Every chapter is opened. Those that together hold every kind of widget are run whole, which proves that widgets and
-the page work with a kernel; what cells print is nbval's to prove. Skipped where there is no JupyterLab, no Playwright or no Chromium; the reason says what to install.
+the page work with a kernel; what cells print is nbval's to prove.
+
+Skipped where there is no JupyterLab, no Playwright or no Chromium; the reason says what to install.
 """
 
 import base64

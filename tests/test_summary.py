@@ -10,7 +10,7 @@ import pytest
 
 FILES = {
     "tests/book/test_twins.py": "def test_a():\n    pass\n\ndef test_b():\n    assert False\n",
-    "tests/book/test_lab.py": "import pytest\n\n@pytest.mark.skip(reason='no {Chromium} here')\ndef test_a():\n    pass\n",
+    "tests/book/test_lab.py": "import pytest\n\ndef test_a():\n    pytest.skip('no {Chromium} here')\n",
     "tests/vision/test_slow.py": "import time\n\ndef test_a():\n    time.sleep(0.3)\n",
     "tests/vision/test_broken.py": "1 / 0\n",
     "tests/test_threads.py": "import os\n\ndef test_a():\n"

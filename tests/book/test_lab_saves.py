@@ -109,6 +109,14 @@ def dialog(notebook):
     return shown.inner_text()
 
 
+@pytest.mark.parametrize(("command", "config"), [("lab", lab.CONFIG), ("write", lab.WRITE_CONFIG)])
+def test_make_starts_the_jupyterlab_that_is_tested_here(command, config):
+    done = subprocess.run(["make", "--dry-run", command], cwd=lab.ROOT, check=True, capture_output=True, text=True)
+    before, started, _ = done.stdout.partition(f"-m jupyterlab --config={config.relative_to(lab.ROOT).as_posix()} ")
+    assert started
+    assert ("twins || {" in before) == (command == "write")
+
+
 @pytest.mark.parametrize("path", [CHAPTER, SOLUTION])
 def test_a_change_made_elsewhere_is_shown_and_stays(path, clone, readers, chromium):
     file = clone / path
