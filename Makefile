@@ -68,8 +68,7 @@ test: $(TEST) ## all that a reader or a teacher relies on, notebooks and browser
 	$(RUN) -m pytest $(NOTEBOOKS) $(WORKERS) --ignore=tests/faults $(PYTEST_ARGS)
 
 faults: $(TEST) ## the proofs about the tests: each fault is caught, and answers are judged alike on any input
-	$(RUN) -m pytest $(WORKERS) tests/faults $(PYTEST_ARGS)
-	$(RUN) -m pytest $(WORKERS) --all-seeds tests/checks/test_exercises.py $(PYTEST_ARGS)
+	$(RUN) -m pytest $(WORKERS) --all-seeds tests/faults tests/checks/test_exercises.py $(PYTEST_ARGS)
 
 outputs: $(TEST) ## run the chapters again and write their outputs
 	$(RUN) -m tools.outputs $(CHAPTERS)
