@@ -20,9 +20,15 @@ INSTALL := $(RUN) -m pip install --disable-pip-version-check $(PIP_ARGS) -c cons
 # Saved widgets are drawn in trusted notebooks only. The course's own are trusted in a list of their own, which is
 # used by the JupyterLab that `make lab` starts and by no other.
 TRUST := '--NotebookNotary.db_file=$(CURDIR)/$(VENV)/trusted.db' '--NotebookNotary.secret_file=$(CURDIR)/$(VENV)/trusted.key'
+# Each cell of a notebook is a test, and the cells of one notebook go to one worker.
+NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-kernel-startup-timeout=120 \
+    --nbval-sanitize-with=tests/sanitize.cfg
+WORKERS := --numprocesses=2 --dist=loadfile
+QUICK := $(addprefix tests/,attention backends vision course checks) \
+    $(addprefix tests/book/test_,twins.py glossary.py summary.py)
 ROOT_USER := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help lab test outputs exercises grade bench clean
+.PHONY: help lab write quick check test faults outputs exercises grade bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-11s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,12 +38,37 @@ help: ## list these commands
 	@echo "ASSIGNMENT=02_a       the exercises that 'make grade' grades"
 	@echo "PIP_ARGS, LAB_ARGS, PYTEST_ARGS, BENCH_ARGS and GRADE_ARGS are handed on to what their names say"
 
-lab: $(BOOK) ## install what is missing, then open JupyterLab on the first chapter
-	@$(RUN) -m jupyter trust $(TRUST) chapters/*.ipynb exercises/*/*.ipynb >/dev/null
-	$(RUN) -m jupyterlab --notebook-dir=. $(TRUST) $(ROOT_USER) --LabApp.default_url=/lab/tree/chapters/00_start_here.ipynb $(LAB_ARGS)
+# $(1): the configuration, which says what JupyterLab does with a chapter's text twin.
+define open_lab
+@$(RUN) -m jupyter trust $(TRUST) chapters/*.ipynb exercises/*/*.ipynb >/dev/null
+$(RUN) -m jupyterlab --config=tools/book/$(1) --notebook-dir=. $(TRUST) $(ROOT_USER) --LabApp.default_url=/lab/tree/chapters/00_start_here.ipynb $(LAB_ARGS)
+endef
 
-test: $(TEST) ## install what is missing, then run every test and every notebook
-	$(RUN) -m pytest $(PYTEST_ARGS)
+lab: $(BOOK) ## install what is missing, then open JupyterLab on the first chapter
+	$(call open_lab,lab_config.py)
+
+write: $(TEST) ## the same for authors: a chapter is saved as notebook and as text
+	@$(RUN) -m tools.book.twins || { \
+	    echo "These notebooks and texts differ, and JupyterLab would save both: make them equal first, as said above." >&2; \
+	    exit 1; }
+	$(call open_lab,write_config.py)
+
+quick: $(TEST) ## the tests of the library and the quick ones of the book, in under two minutes
+	$(RUN) -m pytest $(WORKERS) $(QUICK) $(PYTEST_ARGS)
+
+check: $(TEST) ## style, twins, notebooks, imports and types, in half a minute
+	$(RUN) -m ruff check
+	$(RUN) -m ruff format --check
+	$(RUN) -m tools.book.twins
+	$(RUN) -m tools.book.lint
+	$(VENV)/bin/lint-imports
+	$(RUN) -m basedpyright
+
+test: $(TEST) ## all that a reader or a teacher relies on, notebooks and browser included
+	$(RUN) -m pytest $(NOTEBOOKS) $(WORKERS) --ignore=tests/faults $(PYTEST_ARGS)
+
+faults: $(TEST) ## the proofs about the tests: each fault is caught, and answers are judged alike on any input
+	$(RUN) -m pytest $(WORKERS) --all-seeds tests/faults tests/checks/test_exercises.py $(PYTEST_ARGS)
 
 outputs: $(TEST) ## run the chapters again and write their outputs
 	$(RUN) -m tools.book.outputs $(CHAPTERS)

@@ -1,8 +1,6 @@
 """For all tests: threads and import path of the processes they start, and a summary that a person can read."""
 
-import fnmatch
 import os
-import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -16,74 +14,35 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     _share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _share)))
 
-FAMILIES = (
-    (
-        "style, twins, outputs",
-        ("tests/test_ruff.py", "tests/test_twins.py", "tests/test_outputs.py", "tests/test_summary.py"),
-    ),
-    ("chapters: form, other CPUs", ("tests/test_chapters.py",)),
-    ("chapters under nbval", ("chapters/*", "solutions/*")),
-    ("JupyterLab in a browser", ("tests/test_lab*.py",)),
-    ("exercises and grading", ("tests/test_exercises*.py", "tests/test_checks.py", "tests/test_grade*.py")),
-)
-LIBRARY, OTHER = "library", "other"
-_imports_mhalib: dict[str, bool] = {}
+COLUMN = {"passed": "passed", "xpassed": "passed", "failed": "failed", "error": "failed"}
+COLUMN |= {"skipped": "skipped", "xfailed": "skipped"}
 
 
-def family(nodeid: str, root: Path = ROOT) -> str:
-    """The family of a test: by its file, else "library" if the file imports mhalib, else "other"."""
-    file = nodeid.split("::")[0].replace("\\", "/")
-    for name, patterns in FAMILIES:
-        if any(fnmatch.fnmatch(file, pattern) for pattern in patterns):
-            return name
-    if file not in _imports_mhalib:
-        path = root / file
-        text = path.read_text("utf-8") if path.suffix == ".py" and path.is_file() else ""
-        _imports_mhalib[file] = re.search(r"^\s*(?:import|from) mhalib\b", text, re.MULTILINE) is not None
-    return LIBRARY if _imports_mhalib[file] else OTHER
+def family(nodeid: str) -> str:
+    """The family of a test: the folder below tests/ that it is in; a notebook's folder."""
+    first, *rest = nodeid.split("::")[0].replace("\\", "/").split("/")
+    return rest[0] if first == "tests" and len(rest) > 1 else first
 
 
-def summarise(stats: dict[str, list], root: Path = ROOT) -> list[str]:
+def summarise(stats: dict[str, list]) -> list[str]:
     """One line for each family, then the reasons for what was skipped. `stats` is {outcome: reports}."""
-    columns = ("passed", "failed", "skipped", "seconds")
-    counts: dict[str, Counter] = defaultdict(Counter)
-    reasons: dict[tuple[str, str], int] = Counter()
-    broken: set[str] = set()  # files that could not be collected: each worker reports them
-    kinds = {"passed": "passed", "xpassed": "passed", "failed": "failed", "error": "failed"}
-    kinds |= {"skipped": "skipped", "xfailed": "skipped"}
+    table: dict[str, Counter] = defaultdict(Counter)
+    reasons: Counter = Counter()
     for outcome, reports in stats.items():
-        for report in reports:
-            if not hasattr(report, "nodeid") or not hasattr(report, "outcome"):
-                continue  # warnings, and what was deselected
-            if getattr(report, "when", None) == "collect":
-                if report.nodeid in broken:
-                    continue
-                broken.add(report.nodeid)
-            row = counts[family(report.nodeid, root)]
-            row["seconds"] += getattr(report, "duration", 0.0)
-            if outcome not in kinds:
-                continue  # the set-up and the tear-down of a test that passed: only their time counts
-            row[kinds[outcome]] += 1
-            if kinds[outcome] == "skipped":
-                reasons[family(report.nodeid, root), _reason(report)] += 1
-    if not counts:
-        return []
-    order = [name for name, _ in FAMILIES[:1]] + [LIBRARY] + [name for name, _ in FAMILIES[1:]] + [OTHER]
-    lines = [f"{'':28}" + "".join(f"{column:>9}" for column in columns)]
-    for name in order:
-        if name in counts:
-            cells = "".join(f"{counts[name][column]:>9}" for column in columns[:3])
-            lines.append(f"{name:28}{cells}{counts[name]['seconds']:>9.1f}")
-    lines += [f"skipped, {name}: {number} × {reason}" for (name, reason), number in sorted(reasons.items())]
-    return lines
-
-
-def _reason(report) -> str:
-    if getattr(report, "wasxfail", None):
-        return f"expected to fail: {report.wasxfail}"
-    longrepr = report.longrepr
-    text = longrepr[2] if isinstance(longrepr, tuple) else str(longrepr)
-    return text.removeprefix("Skipped: ")
+        tests = [report for report in reports if hasattr(report, "outcome")]  # no warnings, nothing deselected
+        # Each worker reports a file that it cannot collect: it counts once.
+        for report in {(test.nodeid, getattr(test, "when", "collect")): test for test in tests}.values():
+            row = table[family(report.nodeid)]
+            row["seconds"] += getattr(report, "duration", 0)
+            row[COLUMN.get(outcome)] += 1  # set-up and tear-down of a test that passed have no column
+            if COLUMN.get(outcome) == "skipped":
+                why = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", "")
+                reasons[family(report.nodeid), why.removeprefix("Skipped: ")] += 1
+    lines = [f"{'':12}" + "".join(f"{column:>9}" for column in ("passed", "failed", "skipped", "seconds"))]
+    for name, row in sorted(table.items()):
+        lines.append(f"{name:12}{row['passed']:9}{row['failed']:9}{row['skipped']:9}{row['seconds']:9.1f}")
+    lines += [f"skipped, {name}: {number} × {why}" for (name, why), number in sorted(reasons.items())]
+    return lines if table else []
 
 
 def pytest_configure(config):

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONFIG = ROOT / "tools" / "book" / "lab_config.py"  # what `make lab` starts with
+WRITE_CONFIG = CONFIG.with_name("write_config.py")  # and `make write`
 START = 120  # seconds for the server, and for a kernel, to be ready on a loaded machine
 RUN = 420  # seconds for all the cells of a chapter; a chapter is meant to take under 60
 FLAGS = [
@@ -77,8 +79,16 @@ class Server:
 
 
 @contextlib.contextmanager
-def serve(folder: pathlib.Path | str, *, dark: bool = False, all_cells: bool = False) -> Iterator[Server]:
+def serve(
+    folder: pathlib.Path | str,
+    *,
+    config: pathlib.Path | None = CONFIG,
+    dark: bool = False,
+    all_cells: bool = False,
+) -> Iterator[Server]:
     """JupyterLab on a free port with `folder` as its root; its settings and data are temporary.
+
+    It is the readers' JupyterLab; `config` names another one, or None for a JupyterLab that nobody configured.
 
     Nothing of the user's Jupyter configuration is read or written, so no notebook is trusted beforehand.
     Kernels find mhalib in this clone. `all_cells` renders cells that are scrolled out of sight as well.
@@ -113,6 +123,8 @@ def serve(folder: pathlib.Path | str, *, dark: bool = False, all_cells: bool = F
             *(f"--ServerApp.root_dir={folder}", f"--LabApp.user_settings_dir={home / 'settings'}"),
             *(f"--LabApp.workspaces_dir={home / 'workspaces'}", "--LabApp.expose_app_in_browser=True"),
         ]
+        if config is not None:
+            command.append(f"--config={config}")
         log = home / "server.log"
         with log.open("wb") as stream:
             process = subprocess.Popen(command, env=environment, cwd=folder, stdout=stream, stderr=stream)
@@ -215,6 +227,15 @@ class Notebook:
         )
         idle = 'jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === "idle"'
         self._wait(f"() => window.ran !== undefined && {idle}", RUN, "the cells had not all run")
+
+    def save(self) -> None:
+        """Saves the notebook, as Ctrl-S does. A dialog that comes up instead is left open."""
+        self.page.evaluate("() => { jupyterapp.commands.execute('docmanager:save'); }")
+        self._wait(
+            "() => !jupyterapp.shell.currentWidget.context.model.dirty || document.querySelector('.jp-Dialog')",
+            START,
+            "the notebook was not saved",
+        )
 
     def cells(self) -> list[dict]:
         """The code cells as they stand: source, execution count, and outputs (nbformat)."""

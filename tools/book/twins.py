@@ -102,6 +102,24 @@ def lossy_cells(notebook: NotebookNode) -> list[int]:
     ]
 
 
+def differing(stem: Path) -> list[str]:
+    """Where the inputs of a pair, both files of which are there, are not the same: one finding, or none."""
+    notebook_path, text_path = stem.with_name(stem.name + ".ipynb"), stem.with_name(stem.name + ".md")
+    have = comparable(text_path.read_text("utf-8"))
+    want = comparable(text_of(nbformat.read(notebook_path, as_version=4)))
+    if have == want:
+        return []
+    diff = list(difflib.unified_diff(have, want, text_path.name, notebook_path.name, n=1, lineterm=""))
+    if len(diff) > DIFF_LINES:
+        diff = [*diff[:DIFF_LINES], f"... and {len(diff) - DIFF_LINES} lines more"]
+    advice = (
+        f"{text_path} and {notebook_path.name} differ. To keep what the notebook says (+), run "
+        f"`python -m jupytext --to md:myst {notebook_path}`; to keep what the text says (-), run "
+        f"`python -m tools.book.outputs {stem}`."
+    )
+    return ["\n".join([advice, *diff])]
+
+
 def differences(stem: Path) -> list[str]:
     """What is wrong with one pair: one string for each finding, empty when the twins are equal."""
     notebook_path, text_path = stem.with_name(stem.name + ".ipynb"), stem.with_name(stem.name + ".md")
@@ -119,13 +137,7 @@ def differences(stem: Path) -> list[str]:
         "reads as the end of a cell: write that line differently"
         for position in lossy_cells(notebook)
     ]
-    have, want = comparable(text_path.read_text("utf-8")), comparable(text_of(notebook))
-    if have != want:
-        diff = list(difflib.unified_diff(have, want, text_path.name, notebook_path.name, n=1, lineterm=""))
-        if len(diff) > DIFF_LINES:
-            diff = [*diff[:DIFF_LINES], f"... and {len(diff) - DIFF_LINES} lines more"]
-        findings.append("\n".join([f"{text_path} and {notebook_path.name} differ:", *diff]))
-    return findings
+    return findings + differing(stem)
 
 
 def check(names: Sequence[str | Path] = (), root: Path = ROOT) -> tuple[int, list[str]]:
