@@ -9,10 +9,12 @@ from mhalib.checks import Case, Evidence, Outcome
 
 
 def divided(mixed: Tensor) -> Tensor:
+    """`mixed`, each row divided by its sum."""
     return mixed / mixed.sum(dim=-1, keepdim=True)
 
 
 def rows_sum_to_one(case: Case, got: Outcome, want: Outcome) -> bool:
+    """Whether the last axis of the answer sums to 1."""
     total = got.value.sum(dim=-1)
     return torch.allclose(total, torch.ones_like(total))
 

@@ -8,6 +8,7 @@ from mhalib.checks import Case, Outcome
 
 
 def map_case(generator: torch.Generator, name: str, *shape: int, r: int, gradients: tuple[str, ...] = ()) -> Case:
+    """A map `x` (B, C, H, W) and the two matrices of its channel gates, reduced by `r`."""
     c = shape[1]
     shapes = {"x": shape, "w1": (c // r, c), "w2": (c, c // r)}
     drawn = {n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in shapes.items()}
@@ -15,6 +16,7 @@ def map_case(generator: torch.Generator, name: str, *shape: int, r: int, gradien
 
 
 def map_cases(seed: int) -> list[Case]:
+    """Maps of several shapes, on which channel gates are tried."""
     generator = torch.Generator().manual_seed(seed)
     plain = map_case(generator, "2 maps of 6 channels", 2, 6, 3, 5, r=2, gradients=("x", "w1", "w2"))
     one = {**plain.arguments, "x": plain.arguments["x"][1:].clone()}
@@ -28,5 +30,6 @@ def map_cases(seed: int) -> list[Case]:
 
 
 def shrinks(case: Case, got: Outcome, want: Outcome) -> bool:
+    """Whether no number of the map grew or changed its sign."""
     x, y = case.arguments["x"], got.value
     return (y.abs() <= x.abs()).all() and (x * y >= 0).all()
