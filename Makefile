@@ -83,7 +83,7 @@ bench: $(TEST) ## time the CPU paths beside torch's, in one process, and write b
 	$(RUN) -m bench.cpu $(BENCH_ARGS)
 
 clean: ## remove .venv and everything else that these commands made
-	rm -rf $(VENV) .exercises.new .exercises.old build dist mhalib.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist mhalib.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN):

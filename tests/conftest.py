@@ -45,6 +45,23 @@ def summarise(stats: dict[str, list]) -> list[str]:
     return lines if table else []
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--all-seeds",
+        action="store_true",
+        help="try the wrong and right answers to the exercises on three sets of inputs, not on the notebook's alone",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--all-seeds"):
+        return
+    others = [item for item in items if item.get_closest_marker("other_seeds")]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if not item.get_closest_marker("other_seeds")]
+
+
 def pytest_configure(config):
     """Build matplotlib's font cache once, before kernels do it side by side and say so in their output."""
     if hasattr(config, "workerinput"):

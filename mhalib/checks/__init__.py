@@ -1,6 +1,6 @@
 """Instant feedback on the exercises: `checks.check("02.attend", attend)`.
 
-The definitions are in `chapter_NN.py`, found by the number that an exercise's id begins with.
+The definitions are in `chapter_NN/`, found by the number that an exercise's id begins with; one file an exercise.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def check(id: str, answer: object) -> None:
 
 
 def _numbers() -> list[str]:
-    return sorted(path.stem.removeprefix("chapter_") for path in Path(__file__).parent.glob("chapter_*.py"))
+    found = Path(__file__).parent.glob("chapter_*/__init__.py")
+    return sorted(path.parent.name.removeprefix("chapter_") for path in found)
 
 
 def _chapter(number: str) -> dict[str, Exercise]:

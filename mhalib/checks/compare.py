@@ -9,6 +9,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from mhalib.arguments import is_number
 from mhalib.checks.data import Data, Outcome
 
 #: Largest |got − expected| / (1 + |expected|), by the dtype of what is expected. Python's numbers are float64.
@@ -35,7 +36,7 @@ def difference(got: Data, want: Data, tolerance: Mapping[torch.dtype, float] = T
             return f"got {_kind(got)}, expected {_kind(want)}"
         inner = {key: difference(got[key], want[key], tolerance) for key in want}
         return next((f"{key!r}: {text}" for key, text in inner.items() if text), "")
-    if _is_number(want) and _is_number(got):
+    if is_number(want) and is_number(got):
         bound = 0.0 if isinstance(want, int) else tolerance.get(torch.float64, 0.0)
         close = got == want or abs(got - want) <= bound * (1 + abs(want)) or (math.isnan(got) and math.isnan(want))
         return "" if close else f"got {got:.6g}, which is not it"
@@ -52,10 +53,6 @@ def outcomes_differ(got: Outcome, want: Outcome, tolerance: Mapping[torch.dtype,
     return difference(got.value, want.value, tolerance) or difference(got.gradients, want.gradients, tolerance)
 
 
-def _is_number(value: Data) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _kind(value: Data) -> str:
     if isinstance(value, Tensor):
         return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
@@ -67,9 +64,9 @@ def _kind(value: Data) -> str:
 
 
 def _tensors(got: Data, want: Data, tolerance: Mapping[torch.dtype, float]) -> str:
-    if isinstance(got, Tensor) and got.ndim == 0 and _is_number(want):
+    if isinstance(got, Tensor) and got.ndim == 0 and is_number(want):
         return difference(got.item(), want, {**tolerance, torch.float64: tolerance.get(got.dtype, 0.0)})
-    if isinstance(want, Tensor) and want.ndim == 0 and _is_number(got):
+    if isinstance(want, Tensor) and want.ndim == 0 and is_number(got):
         got = torch.tensor(got, dtype=want.dtype)
     if not (isinstance(got, Tensor) and isinstance(want, Tensor)):
         return f"got {_kind(got)}, expected {_kind(want)}"

@@ -1,44 +1,30 @@
 """Exercises: right answers get full points, wrong ones none and their own hint; notebooks and checks agree.
 
-Everything is discovered: the definitions from mhalib/checks, the answers from tests/exercises/NN_name/<exercise>/, the
-notebooks from solutions/.
+Everything is discovered: the definitions from mhalib/checks, the answers from tests/answers/NN_name/exercise.py, the
+notebooks from solutions/. Answers are tried on the inputs that the notebook shows; with --all-seeds on others too.
 """
 
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
+from answers import all_answers
 
 from mhalib import checks
 from tools.book import twins
 
-ANSWERS = Path(__file__).parents[1] / "exercises"
 SEEDS = (checks.VISIBLE_SEED, 1, 2)
+VISIBLE_FIRST = [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.other_seeds) for seed in SEEDS[1:])]
 MIN_WRONG, MIN_RIGHT = 5, 2
 EXERCISES = checks.all()
 SOLUTIONS = [stem for stem in twins.stems() if stem.parent.parent.name == "solutions"]
-WRONG = sorted(ANSWERS.glob("*/*/wrong_*.py"))
-RIGHT = sorted(ANSWERS.glob("*/*/right_*.py"))
+ANSWERS = all_answers()
+WRONG = [answer for answer in ANSWERS if answer.kind == "wrong"]
+RIGHT = [answer for answer in ANSWERS if answer.kind == "right"]
 
 
 def label(value):
-    return value.id if isinstance(value, checks.Exercise) else "-".join(value.with_suffix("").parts[-3:])
-
-
-def exercise_of(path):
-    return checks.get(f"{path.parent.parent.name[:2]}.{path.parent.name}")
-
-
-def folder_of(exercise):
-    number, _, name = exercise.id.partition(".")
-    return next(ANSWERS.glob(f"{number}_*/{name}"))
-
-
-def answer_in(path, exercise):
-    namespace = {}
-    exec(compile(path.read_text("utf-8"), str(path), "exec"), namespace)
-    return namespace[exercise.answer]
+    return value.id if isinstance(value, checks.Exercise) else value.label
 
 
 def judge(exercise, answer, seed):
@@ -46,32 +32,25 @@ def judge(exercise, answer, seed):
     return exercise.judge(cases, checks.run(answer, cases))
 
 
-def header(path):
-    """The finding that the first line names, None for a right answer, and the line that says whose answer it is."""
-    first, second = path.read_text("utf-8").splitlines()[:2]
-    match = re.fullmatch(r"# finding: (.+)", first)
-    return (match[1], second) if match else (None, first)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("path", RIGHT, ids=label)
-def test_right_answer_gets_all_points(path, seed):
-    exercise = exercise_of(path)
-    report = judge(exercise, answer_in(path, exercise), seed)
+@pytest.mark.parametrize("seed", VISIBLE_FIRST)
+@pytest.mark.parametrize("answer", RIGHT, ids=label)
+def test_right_answer_gets_all_points(answer, seed):
+    exercise = checks.get(answer.exercise)
+    report = judge(exercise, answer.value(exercise.answer), seed)
     assert report.passed, str(report)
     assert report.points == exercise.points
     assert report.hint is None
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("path", WRONG, ids=label)
-def test_wrong_answer_gets_no_points_and_its_own_hint(path, seed):
-    exercise, (finding, _) = exercise_of(path), header(path)
-    report = judge(exercise, answer_in(path, exercise), seed)
+@pytest.mark.parametrize("seed", VISIBLE_FIRST)
+@pytest.mark.parametrize("answer", WRONG, ids=label)
+def test_wrong_answer_gets_no_points_and_its_own_hint(answer, seed):
+    exercise = checks.get(answer.exercise)
+    report = judge(exercise, answer.value(exercise.answer), seed)
     assert not report.passed, f"taken for right\n{report}"
     assert report.points == 0
-    assert report.finding == finding, str(report)
-    assert report.hint == next(f.hint for f in exercise.findings if f.name == finding)
+    assert report.finding == answer.finding, str(report)
+    assert report.hint == next(f.hint for f in exercise.findings if f.name == answer.finding)
 
 
 def blank(*args, **kwargs):
@@ -103,19 +82,19 @@ def test_junk_gets_nothing_and_breaks_nothing(exercise, junk):
 @pytest.mark.parametrize("exercise", EXERCISES, ids=label)
 def test_there_are_answers_enough(exercise):
     """At least five wrong answers, two right ones, and a wrong one for each mistake that the exercise knows."""
-    wrong, right = ([p for p in paths if p.parent == folder_of(exercise)] for paths in (WRONG, RIGHT))
+    wrong, right = ([a for a in answers if a.exercise == exercise.id] for answers in (WRONG, RIGHT))
     assert len(wrong) >= MIN_WRONG
     assert len(right) >= MIN_RIGHT
-    assert {header(path)[0] for path in wrong} == {finding.name for finding in exercise.findings}
+    assert {answer.finding for answer in right} == {None}
+    assert {answer.finding for answer in wrong} == {finding.name for finding in exercise.findings}
     assert len({finding.hint for finding in exercise.findings}) == len(exercise.findings) >= MIN_WRONG
-    for path in wrong + right:
-        assert re.fullmatch(r"# [A-Z].+\.", header(path)[1]), f"{path}: say whose answer this is"
+    for answer in wrong + right:
+        assert re.fullmatch(r"# [A-Z].+\.", answer.author), f"{answer.label}: say whose answer this is"
 
 
 def test_every_answer_belongs_to_an_exercise_of_its_chapter():
-    assert {label(exercise) for exercise in EXERCISES} == {exercise_of(path).id for path in WRONG + RIGHT}
-    assert {path.parent.parent.name for path in WRONG + RIGHT} <= {stem.name for stem in SOLUTIONS}
-    assert all(path in WRONG + RIGHT for path in ANSWERS.rglob("*.py"))
+    assert {label(exercise) for exercise in EXERCISES} == {answer.exercise for answer in ANSWERS}
+    assert {answer.path.parent.name for answer in ANSWERS} <= {stem.name for stem in SOLUTIONS}
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=label)

@@ -78,7 +78,7 @@ CODE = {
     "spies": Submission(
         "import glob, os, sys\nseen = [os.path.join(folder, name) for folder, _, names in os.walk('/')\n"
         "        for name in names if 'nbgrader/tests' not in folder and name in\n"
-        "        ('gradebook.db', 'tiny.ipynb', '02_single_head.ipynb', 'chapter_02.py', 'secret.txt')]\n"
+        "        ('gradebook.db', 'tiny.ipynb', '02_single_head.ipynb', 'counterexample.py', 'secret.txt')]\n"
         "seen += [p for p in (ROOT, ROOT + '/grading', ROOT + '/solutions') if os.path.exists(p)]\n"
         "print('SEEN', seen)\nprint('OTHERS', [p for p in os.listdir('/proc') if p.isdigit() and int(p) > 3])\n"
         f"from mhalib import checks\nprint('KNOWN', hasattr(checks, 'get'))\n{ATTEND}",

@@ -2,16 +2,15 @@
 
     python -m tools.book.exercises [--check] [set of exercises ...]
 
-All sets are made where none is named, and what has no solution any more is removed. The new folder takes the place of
-the old one in one step: a run that is stopped, at any moment, leaves exercises/ whole. A second run changes no byte.
+All sets are made where none is named, and what has no solution any more is removed. Each file is written whole, and
+files are removed last: a run that is stopped leaves notebooks that work, and the next one does the rest. A second run
+changes no byte.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import logging
-import os
 import shutil
 import sys
 import tempfile
@@ -22,14 +21,13 @@ import nbformat
 from nbformat import NotebookNode
 
 from tools.book import twins
+from tools.files import write_whole
 
 ROOT = twins.ROOT
 SOLUTIONS, EXERCISES = "solutions", "exercises"
 BEGIN, END = "BEGIN SOLUTION", "END SOLUTION"
 FORBIDDEN = (BEGIN, END, "HIDDEN TESTS", "MARK SCHEME")  # what nbgrader's regions are called
 LONG_LINE = 40  # characters of a written answer that do not stand elsewhere by chance
-EXCHANGE = 2  # RENAME_EXCHANGE on Linux and RENAME_SWAP on macOS
-AT_FDCWD = -100
 
 
 class ReleaseError(Exception):
@@ -161,54 +159,27 @@ def _squeezed(text: str) -> str:
 
 
 def write(texts: dict[str, str], root: Path = ROOT, *, complete: bool) -> list[str]:
-    """Put the notebooks into exercises/, all in one step; returns the names of the sets that changed.
+    """Put the notebooks into exercises/; returns the names of the sets that changed.
 
     With `complete` nothing else stays there; otherwise the other sets stay as they are.
     """
-    target, new, old = root / EXERCISES, root / f".{EXERCISES}.new", root / f".{EXERCISES}.old"
-    if old.exists() and not target.exists():
-        old.rename(target)  # a run was stopped between two renames, where they are not one
-    for rest in (new, old):
-        shutil.rmtree(rest, ignore_errors=True)
-    before = contents(target)
-    after = ({} if complete else before) | {f"{name}/{name}.ipynb": text.encode() for name, text in texts.items()}
-    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-    if not changed:
-        return []
-    for path, data in after.items():
-        (new / path).parent.mkdir(parents=True, exist_ok=True)
-        (new / path).write_bytes(data)
-    new.mkdir(exist_ok=True)
-    swap(new, target, old)
-    return sorted({path.partition("/")[0] for path in changed})
+    target = root / EXERCISES
+    after = {f"{name}/{name}.ipynb": text.encode() for name, text in texts.items()}
+    stale = sorted(contents(target).keys() - after.keys()) if complete else []
+    changed = [path for path, data in after.items() if write_whole(target / path, data)]
+    for path in stale:
+        (target / path).unlink()
+    folders = [path for path in target.rglob("*") if path.is_dir()] if complete else []
+    for folder in sorted(folders, reverse=True):
+        if not any(folder.iterdir()):
+            folder.rmdir()
+    return sorted({path.partition("/")[0] for path in [*changed, *stale]})
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     """{path: bytes} of everything in exercises/ but what notebook servers leave there."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths if ".ipynb_checkpoints" not in p.parts}
-
-
-def swap(new: Path, target: Path, old: Path) -> None:
-    """Put the folder `new` in the place of `target`, at once where the system can exchange two names."""
-    if not target.exists():
-        new.rename(target)
-    elif _exchanged(new, target):
-        shutil.rmtree(new)
-    else:
-        target.rename(old)
-        new.rename(target)
-        shutil.rmtree(old)
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    libc = ctypes.CDLL(None)
-    names = os.fsencode(one), os.fsencode(other)
-    if hasattr(libc, "renameat2"):  # Linux
-        return libc.renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], EXCHANGE) == 0
-    if hasattr(libc, "renamex_np"):  # macOS
-        return libc.renamex_np(*names, EXCHANGE) == 0
-    return False
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:

@@ -30,6 +30,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 
 from tools.book import stable, twins
+from tools.files import write_whole
 
 ROOT = twins.ROOT
 CELL_TIMEOUT = 300  # seconds; a chapter is meant to take under 60 in all
@@ -207,29 +208,13 @@ def refresh(stem: Path) -> list[str]:
     if before != [path.read_bytes() if path.is_file() else None for path in (notebook_path, text_path)]:
         raise ChapterError(f"{stem.name}: one of its files was changed while it ran: run this again")
     written = []
-    if _replace(notebook_path, nbformat.writes(ran) + "\n"):
+    if write_whole(notebook_path, (nbformat.writes(ran) + "\n").encode()):
         written.append(notebook_path.name)
     text = twins.text_of(ran)
     if not text_path.is_file() or twins.comparable(text) != twins.comparable(text_path.read_text("utf-8")):
-        _replace(text_path, text)
+        write_whole(text_path, text.encode())
         written.append(text_path.name)
     return written
-
-
-def _replace(path: Path, text: str) -> bool:
-    """Write a file whole or not at all; False when it already says this."""
-    if path.is_file() and path.read_bytes() == text.encode():
-        return False
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
-        Path(temporary).chmod(path.stat().st_mode if path.exists() else 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return True
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

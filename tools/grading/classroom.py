@@ -17,9 +17,10 @@ from typing import Any
 
 from nbformat import NotebookNode
 
+from tools.files import write_whole
 from tools.grading import gradebook, judge, rebuild, sandbox, session, steps
 from tools.grading.assignment import Assignment, GradingError, Places, is_answer, is_test
-from tools.grading.gradebook import Book, write_whole
+from tools.grading.gradebook import Book
 from tools.grading.sandbox import Limits
 
 

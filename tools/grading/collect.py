@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from tools.files import write_whole
 from tools.grading import rebuild
 from tools.grading.assignment import Assignment, GradingError, Places
-from tools.grading.gradebook import write_whole
 
 MOODLE = re.compile(r"_\d+_assignsubmission.*$")
 SKIPPED = ("__MACOSX", ".ipynb_checkpoints")

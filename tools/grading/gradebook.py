@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
+from tools.files import write_whole
 from tools.grading.assignment import Assignment, GradingError, Places, is_test, tag
 from tools.grading.judge import Mark
 
@@ -131,20 +131,6 @@ def _error(name: str, text: str) -> NotebookNode:
 def points(notebook: NotebookNode) -> float:
     """What the exercises that are judged here are worth together."""
     return sum(float(tag(cell).points) for cell in notebook.cells if is_test(cell))
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).chmod(0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _settings(root: Path) -> Any:

@@ -1,7 +1,0 @@
-# finding: join without the transpose
-# Who followed the error message of view and wrote reshape, on the wrong tensor.
-def multi_head(x, w_q, w_k, w_v, w_o, num_heads):
-    batch, length, _ = x.shape
-    query, key, value = ((x @ w).view(batch, length, num_heads, -1).transpose(1, 2) for w in (w_q, w_k, w_v))
-    weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(dim=-1)
-    return (weights @ value).reshape(batch, length, -1) @ w_o, weights

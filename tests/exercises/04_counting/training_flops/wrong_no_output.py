@@ -1,7 +1,0 @@
-# finding: no output matrix
-# Who stops counting where the heads are joined.
-def training_flops(length, d_model, num_heads, num_kv_heads, head_dim, skips):
-    projections = 2 * length * d_model * head_dim * (num_heads + 2 * num_kv_heads)
-    pairs = length * (length + 1) // 2 if skips else length**2
-    scores_and_sum = 2 * 2 * pairs * num_heads * head_dim
-    return 3 * (projections + scores_and_sum)

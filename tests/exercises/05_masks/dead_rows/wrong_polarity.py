@@ -1,9 +1,0 @@
-# finding: True hides
-# Who reads True as nn.MultiheadAttention does.
-import math
-
-
-def attend(query, key, value, mask):
-    scores = query @ key.mT / math.sqrt(query.shape[-1])
-    weights = scores.masked_fill(mask, float("-inf")).softmax(dim=-1)
-    return weights.nan_to_num() @ value

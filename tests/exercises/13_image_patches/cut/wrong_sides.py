@@ -1,9 +1,0 @@
-# finding: height and width exchanged
-# Who reads sizes as width by height, as cameras give them.
-def cut(images, height, width):
-    height, width = width, height
-    rows, columns = images.shape[2] // height, images.shape[3] // width
-    if (rows * height, columns * width) != tuple(images.shape[2:]):
-        raise ValueError("the patches do not divide the image")
-    parts = images.unflatten(3, (columns, width)).unflatten(2, (rows, height))
-    return parts.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)

@@ -1,4 +1,0 @@
-# finding: all work is scores
-# Who has read that the cost of a Transformer is quadratic.
-def predict_larger_patch():
-    return {"patches": 1 / 4, "scores": 1 / 16, "embedding": 4, "parameters": 1.02, "flops": 1 / 16}

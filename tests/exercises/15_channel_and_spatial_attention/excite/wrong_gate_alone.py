@@ -1,9 +1,0 @@
-# finding: the gate alone
-# Who stops at the interesting part.
-import torch
-
-
-def excite(x, w1, w2):
-    z = x.mean((2, 3))
-    gate = torch.sigmoid(torch.relu(z @ w1.T) @ w2.T)
-    return gate[:, :, None, None]

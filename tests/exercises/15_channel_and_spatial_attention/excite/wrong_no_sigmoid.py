@@ -1,9 +1,0 @@
-# finding: no sigmoid
-# Who ends a small network with its last matrix, as networks end.
-import torch
-
-
-def excite(x, w1, w2):
-    z = x.mean((2, 3))
-    gate = torch.relu(z @ w1.T) @ w2.T
-    return x * gate[:, :, None, None]

@@ -1,9 +1,0 @@
-# finding: no wider
-# Who compares a block with the same network without it.
-def matched(channels, reduction, in_channels, num_classes):
-    def plain(width):
-        return 9 * in_channels * width + 9 * width**2 + 4 * width + (width + 1) * num_classes
-
-    gated = plain(channels) + 2 * (2 * channels**2 // reduction)
-    width = channels
-    return {"gated": gated, "width": width, "plain": plain(width)}
