@@ -4,6 +4,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 LAB_ARGS ?=
 PYTEST_ARGS ?=
+MUTANTS_ARGS ?=
 BENCH_ARGS ?=
 GRADE_ARGS ?=
 CHAPTERS ?=
@@ -22,7 +23,7 @@ INSTALL := $(RUN) -m pip install --disable-pip-version-check $(PIP_ARGS) -c cons
 TRUST := '--NotebookNotary.db_file=$(CURDIR)/$(VENV)/trusted.db' '--NotebookNotary.secret_file=$(CURDIR)/$(VENV)/trusted.key'
 ROOT_USER := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help lab test outputs exercises grade bench clean
+.PHONY: help lab test faults mutants outputs exercises grade bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-11s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +31,7 @@ help: ## list these commands
 	@echo "PYTHON=python3.12     which Python makes .venv (3.11 or newer)"
 	@echo "CHAPTERS='02_a 03_b'  the chapters that 'make outputs' and 'make exercises' take (all of them without it)"
 	@echo "ASSIGNMENT=02_a       the exercises that 'make grade' grades"
-	@echo "PIP_ARGS, LAB_ARGS, PYTEST_ARGS, BENCH_ARGS and GRADE_ARGS are handed on to what their names say"
+	@echo "PIP_ARGS, LAB_ARGS, PYTEST_ARGS, MUTANTS_ARGS, BENCH_ARGS and GRADE_ARGS are handed on to what their names say"
 
 lab: $(BOOK) ## install what is missing, then open JupyterLab on the first chapter
 	@$(RUN) -m jupyter trust $(TRUST) chapters/*.ipynb exercises/*/*.ipynb >/dev/null
@@ -38,6 +39,12 @@ lab: $(BOOK) ## install what is missing, then open JupyterLab on the first chapt
 
 test: $(TEST) ## install what is missing, then run every test and every notebook
 	$(RUN) -m pytest $(PYTEST_ARGS)
+
+faults: $(TEST) ## show that the tests can fail: each deliberate fault of mhalib is caught
+	$(RUN) -m pytest -o addopts= --numprocesses=auto --dist=worksteal $(PYTEST_ARGS) tests/faults
+
+mutants: $(TEST) ## change mhalib at random, a little at a time, and list what no test sees
+	$(RUN) tests/faults/mutants.py $(MUTANTS_ARGS)
 
 outputs: $(TEST) ## run the chapters again and write their outputs
 	$(RUN) -m tools.outputs $(CHAPTERS)

@@ -160,9 +160,7 @@ def test_arguments_that_are_not_written_out(library):
 
 
 def test_several_edits_share_their_names(library):
-    fault = SOFTMAX._replace(
-        also=(("out.sum(-1)", "out.sum(0)"),), before="out = torch.exp(s - m)", after="out = s"
-    )
+    fault = SOFTMAX._replace(also=(("out.sum(-1)", "out.sum(0)"),), before="out = torch.exp(s - m)", after="out = s")
     with pytest.raises(Stale):
         library(SOURCE.replace("total = weights.sum", "total = weights.mean"), fault)
     wanted = SOURCE.replace("torch.exp(scores - largest)", "scores").replace("sum(-1)", "sum(0)")
