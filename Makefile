@@ -4,6 +4,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 LAB_ARGS ?=
 PYTEST_ARGS ?=
+MUTANTS_ARGS ?=
 BENCH_ARGS ?=
 GRADE_ARGS ?=
 CHAPTERS ?=
@@ -28,7 +29,7 @@ QUICK := $(addprefix tests/,attention backends vision course checks) \
     $(addprefix tests/book/test_,twins.py glossary.py summary.py)
 ROOT_USER := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help lab write quick check test faults outputs exercises grade bench clean
+.PHONY: help lab write quick check test faults mutants outputs exercises grade bench clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-11s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +37,7 @@ help: ## list these commands
 	@echo "PYTHON=python3.12     which Python makes .venv (3.11 or newer)"
 	@echo "CHAPTERS='02_a 03_b'  the chapters that 'make outputs' and 'make exercises' take (all of them without it)"
 	@echo "ASSIGNMENT=02_a       the exercises that 'make grade' grades"
-	@echo "PIP_ARGS, LAB_ARGS, PYTEST_ARGS, BENCH_ARGS and GRADE_ARGS are handed on to what their names say"
+	@echo "PIP_ARGS, LAB_ARGS, PYTEST_ARGS, MUTANTS_ARGS, BENCH_ARGS and GRADE_ARGS are handed on to what their names say"
 
 # $(1): the configuration, which says what JupyterLab does with a chapter's text twin.
 define open_lab
@@ -65,10 +66,13 @@ check: $(TEST) ## style, twins, notebooks, imports and types, in half a minute
 	$(RUN) -m basedpyright
 
 test: $(TEST) ## all that a reader or a teacher relies on, notebooks and browser included
-	$(RUN) -m pytest $(NOTEBOOKS) $(WORKERS) --ignore=tests/faults $(PYTEST_ARGS)
+	$(RUN) -m pytest $(NOTEBOOKS) $(WORKERS) $(PYTEST_ARGS)
 
 faults: $(TEST) ## the proofs about the tests: each fault is caught, and answers are judged alike on any input
-	$(RUN) -m pytest $(WORKERS) --all-seeds tests/faults tests/checks/test_exercises.py $(PYTEST_ARGS)
+	$(RUN) -m pytest --numprocesses=2 --dist=worksteal --all-seeds tests/faults tests/checks/test_exercises.py $(PYTEST_ARGS)
+
+mutants: $(TEST) ## change mhalib at random, a little at a time, and list what no test sees
+	$(RUN) tests/faults/mutants.py $(MUTANTS_ARGS)
 
 outputs: $(TEST) ## run the chapters again and write their outputs
 	$(RUN) -m tools.book.outputs $(CHAPTERS)
