@@ -19,7 +19,7 @@ TESTED_BY = {
     "latent.py": ("test_latent.py",),
     "layers.py": ("test_layers.py", "test_grouping.py", "test_cache.py", "test_no_future_leak.py"),
     "masks.py": ("test_masks.py", "test_no_future_leak.py", "test_arguments.py"),
-    "models.py": ("test_counting.py", "test_counting_real_models.py"),
+    "configurations.py": ("test_counting.py", "test_counting_real_models.py"),
     "positions.py": ("test_positions.py", "test_known_bugs.py"),
     "vision/saliency.py": _MAPS,
     "vision/transformer.py": _VISION,
