@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from mhalib._version import __version__
 from mhalib.backends import tiled
@@ -16,6 +18,11 @@ from mhalib.positions import RotaryEmbedding, alibi_slopes, sinusoidal_positions
 
 #: The sentence that every chapter takes through loop, matrix, heads, masks and tiles.
 SENTENCE = "The bank can guarantee deposits will eventually cover future tuition costs because it has enough money."
+
+if TYPE_CHECKING:  # what `__getattr__` below imports, for type checkers and editors
+    from mhalib import backends, checks, configurations, counting, course, latent, masks, positions, pretrained, vision
+    from mhalib.course import data, plots, style, training, widgets
+    from mhalib.vision import faithfulness, gates, saliency
 
 #: Where each public submodule lies. It is imported when its name is first used, so that `import mhalib` stays quick and
 #: needs nothing but torch and numpy.
@@ -36,21 +43,43 @@ __all__ = [
     "__version__",
     "alibi_slopes",
     "attention",
+    "backends",
+    "checks",
+    "configurations",
+    "counting",
+    "course",
+    "data",
     "explain_backend",
+    "faithfulness",
+    "gates",
+    "latent",
+    "masks",
+    "plots",
+    "positions",
+    "pretrained",
+    "saliency",
     "setup",
     "sinusoidal_positions",
+    "style",
     "tiled",
-    *sorted(_SUBMODULES),
+    "training",
+    "vision",
+    "widgets",
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name not in _SUBMODULES:
-        raise AttributeError(f"module 'mhalib' has no attribute {name!r}")
-    module = importlib.import_module(_SUBMODULES[name])
-    globals()[name] = module
-    return module
+if not TYPE_CHECKING:  # a type checker that saw it would accept every name
+
+    def __getattr__(name: str) -> ModuleType:
+        if name not in _SUBMODULES:
+            # With name and module, Python itself suggests the nearest of the names in `__dir__`.
+            module = sys.modules[__name__]
+            raise AttributeError(f"module 'mhalib' has no attribute {name!r}", name=name, obj=module)
+        module = importlib.import_module(_SUBMODULES[name])
+        globals()[name] = module
+        return module
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES})
+    """The public names, and Python's own; not the modules that this file happens to import."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

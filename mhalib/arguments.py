@@ -50,6 +50,12 @@ def check_whole(minimum: int = 1, **sizes: int) -> None:
             raise ValueError(f"{name}: got {size}; accepted is an integer of at least {minimum}")
 
 
+def whole_numbers(minimum: int = 1, **sizes: int) -> tuple[int, ...]:
+    """The sizes as Python's integers, which neither overflow nor print as "np.int64(8)"; see `check_whole`."""
+    check_whole(minimum, **sizes)
+    return tuple(int(size) for size in sizes.values())
+
+
 def check_flags(**flags: bool) -> None:
     """Refuse everything that is neither True nor False: 1, None and "no" could be read in two ways."""
     for name, flag in flags.items():
@@ -86,7 +92,7 @@ def pair(name: str, value: int | tuple[int, int] | list[int]) -> tuple[int, int]
         if not is_whole(one):
             raise TypeError(f"{name}: got {value!r}; accepted is (height, width), or one number for both")
         check_whole(**{name: one})
-    return both
+    return int(both[0]), int(both[1])
 
 
 def divisors(number: int) -> list[int]:

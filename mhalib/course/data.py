@@ -1,22 +1,19 @@
 """Small data that comes with the installed libraries, as tensors: digits, canvases with two digits, photographs.
 
 Nothing is downloaded, and the same call gives the same tensors on every machine. scikit-learn and scikit-image are
-imported by the functions that need them: pip install "mhalib[book]".
+imported by the functions that need them.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections.abc import Sequence
-from types import ModuleType
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mhalib.arguments import check_tensors, check_whole
+from mhalib.arguments import check_tensors, pair, require, whole_numbers
 
 #: The photographs that stand inside scikit-image's wheel, (height, width, channels).
 PHOTOGRAPHS = {
@@ -71,11 +68,11 @@ def digits(test_size: int = 360) -> Digits:
 
     Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI repository, 1998 (its test set).
     """
-    datasets = _library("sklearn.datasets", "digits", "scikit-learn")
-    selection = _library("sklearn.model_selection", "digits", "scikit-learn")
+    datasets = require("sklearn.datasets", by="mhalib.data.digits")
+    selection = require("sklearn.model_selection", by="mhalib.data.digits")
     raw = datasets.load_digits()
     total = len(raw.target)
-    check_whole(test_size=test_size)
+    (test_size,) = whole_numbers(test_size=test_size)
     if not 10 <= test_size <= total - 10:
         raise ValueError(f"test_size: got {test_size}; accepted is 10 … {total - 10}, one of each class on both sides")
     images = torch.tensor(raw.images / 16, dtype=torch.float32)[:, None]
@@ -100,9 +97,9 @@ def two_digits(
         seed: of the draw. It is made on the CPU, so that every device gets the same canvases.
     """
     _check_images(images, labels)
-    check_whole(number=number, step=step)
-    check_whole(minimum=0, seed=seed)
-    height, width = _pair("canvas", canvas)
+    number, step = whole_numbers(number=number, step=step)
+    (seed,) = whole_numbers(minimum=0, seed=seed)
+    height, width = pair("canvas", canvas)
     generator = torch.Generator().manual_seed(seed)
     first, second = _different_classes(labels.cpu(), number, generator)
     size = (images.shape[-2], images.shape[-1])
@@ -126,30 +123,13 @@ def photograph(name: str, size: int | tuple[int, int] | None = None) -> Tensor:
     """
     if name not in PHOTOGRAPHS:
         raise ValueError(f"name: got {name!r}; accepted are {', '.join(map(repr, PHOTOGRAPHS))}")
-    raw = getattr(_library("skimage.data", "photograph", "scikit-image"), name)()
+    raw = getattr(require("skimage.data", by="mhalib.data.photograph"), name)()
     image = torch.tensor(raw, dtype=torch.float32).reshape(*PHOTOGRAPHS[name]).permute(2, 0, 1).contiguous() / 255
     if size is None:
         return image
-    height, width = _pair("size", size)
+    height, width = pair("size", size)
     image = _centre_part(image, height / width)
     return F.interpolate(image[None], (height, width), mode="bilinear", antialias=True, align_corners=False)[0]
-
-
-def _library(module: str, function: str, package: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f'mhalib.data.{function} needs {package}: pip install "mhalib[book]", or pip install {package}'
-        ) from error
-
-
-def _pair(name: str, value: int | Sequence[int]) -> tuple[int, int]:
-    pair = (value, value) if isinstance(value, int) else value
-    if not isinstance(pair, tuple) or len(pair) != 2:
-        raise TypeError(f"{name}: got {value!r}; accepted is (height, width), or one number for a square")
-    check_whole(**{f"{name}[0]": pair[0], f"{name}[1]": pair[1]})
-    return pair
 
 
 def _check_images(images: Tensor, labels: Tensor) -> None:

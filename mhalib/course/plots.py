@@ -2,6 +2,8 @@
 
 Colours run from white to dark blue with steadily falling lightness, so that a print in grey keeps the order; lines
 differ by dash and marker as well as by colour. matplotlib's global settings stay as they are.
+
+Tokens, titles and labels are data and are drawn letter by letter: "$5-$6" is a price, not mathematics.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mhalib.arguments import check_whole
+from mhalib.arguments import check_flags, number, whole_numbers
+from mhalib.course import inputs
 from mhalib.course.style import ACCENT, COLOUR_MAP, LINES, house_style, new_figure, png, show
 
 if TYPE_CHECKING:
@@ -42,11 +45,13 @@ def attention_map(
         values: write each weight into its cell, with two decimals (up to 12 × 12).
         vmax: the weight drawn darkest.
     """
-    maps = _weights("weights", weights, 2, vmax)
+    vmax = inputs.scale_end(vmax)
+    maps = inputs.weights("weights", weights, 2, vmax)
     rows, columns = maps.shape
-    query_tokens = _tokens("query_tokens", query_tokens, rows)
-    key_tokens = query_tokens if key_tokens is None else key_tokens
-    key_tokens = _tokens("key_tokens", key_tokens, columns)
+    query_tokens = inputs.tokens("query_tokens", query_tokens, rows)
+    key_tokens = inputs.tokens("key_tokens", query_tokens if key_tokens is None else key_tokens, columns)
+    mark = inputs.mark(mark, maps.shape)
+    check_flags(values=values)
     if values and max(rows, columns) > 12:
         raise ValueError(f"values: got {rows} × {columns} cells; accepted are up to 12 × 12, more is unreadable")
     cell = 0.62 if values else 0.26
@@ -54,9 +59,10 @@ def attention_map(
     with house_style():
         figure, axes = new_figure(size)
         image = _heat(axes[0], maps, vmax, mark)
-        axes[0].set_yticks(range(rows), query_tokens)
-        axes[0].set_xticks(range(columns), key_tokens, rotation=90)
-        axes[0].set(ylabel="query: attends from", xlabel="key: attends to", title=title)
+        axes[0].set_yticks(range(rows), query_tokens, parse_math=False)
+        axes[0].set_xticks(range(columns), key_tokens, parse_math=False, rotation=90)
+        axes[0].set(ylabel="query: attends from", xlabel="key: attends to")
+        axes[0].set_title(title or "", parse_math=False)
         if values:
             for (row, column), weight in np.ndenumerate(maps):
                 ink = "white" if weight > 0.55 * vmax else "black"
@@ -88,33 +94,32 @@ def heads_grid(
         mark: (query, key) to frame in every map.
         vmax: the weight drawn darkest.
     """
-    maps = _weights("maps", maps, 3, vmax)
+    vmax = inputs.scale_end(vmax)
+    maps = inputs.weights("maps", maps, 3, vmax)
     heads, lq, lk = maps.shape
-    tokens = _tokens("tokens", tokens, lq)
-    key_tokens = tokens if key_tokens is None else key_tokens
-    key_tokens = _tokens("key_tokens", key_tokens, lk)
+    tokens = inputs.tokens("tokens", tokens, lq)
+    key_tokens = inputs.tokens("key_tokens", tokens if key_tokens is None else key_tokens, lk)
+    mark = inputs.mark(mark, (lq, lk))
     titles = [f"head {head}" for head in range(heads)] if titles is None else list(titles)
     if len(titles) != heads:
         raise ValueError(f"titles: got {len(titles)} for {heads} heads; accepted is one title for each head")
-    check_whole(columns=columns)
-    columns = min(columns, heads)
+    columns = min(heads, *whole_numbers(columns=columns))
     rows = math.ceil(heads / columns)
     named = max(lq, lk) <= 8
     with house_style():
         figure, axes = new_figure((1.9 + 1.95 * columns, (1.8 if named else 1.0) + 2.2 * rows), rows, columns)
-        for head, ax in enumerate(axes):
-            if head >= heads:
-                ax.set_axis_off()
-                continue
-            image = _heat(ax, maps[head], vmax, mark)
+        for ax in axes[heads:]:
+            ax.set_axis_off()
+        images = [_heat(ax, weights, vmax, mark) for ax, weights in zip(axes, maps, strict=False)]
+        for head, ax in enumerate(axes[:heads]):
             shown = "" if mark is None else f": {maps[head][mark]:.2f}"
-            ax.set_title(f"{titles[head]}{shown}")
+            ax.set_title(f"{titles[head]}{shown}", parse_math=False)
             _grid_ticks(ax, tokens, key_tokens, mark, named)
             left, bottom = head % columns == 0, head + columns >= heads  # names on the rim only
             ax.tick_params(left=left, labelleft=left, bottom=bottom, labelbottom=bottom)
         figure.supxlabel("key: attends to", fontsize=12)
         figure.supylabel("query: attends from", fontsize=12)
-        figure.colorbar(image, ax=axes, label="weight", shrink=0.7 if rows > 1 else 0.9, aspect=30)
+        figure.colorbar(images[0], ax=axes, label="weight", shrink=0.7 if rows > 1 else 0.9, aspect=30)
     return figure
 
 
@@ -127,9 +132,8 @@ def mask_grid(masks: Mapping[str, Any], *, columns: int = 3) -> Figure:
     """
     if not isinstance(masks, Mapping) or not masks:
         raise TypeError("masks: accepted is a non-empty dictionary, title → bool mask (Lq, Lk)")
-    arrays = {str(title): _mask(title, mask) for title, mask in masks.items()}
-    check_whole(columns=columns)
-    columns = min(columns, len(arrays))
+    arrays = {str(title): inputs.mask(title, mask) for title, mask in masks.items()}
+    columns = min(len(arrays), *whole_numbers(columns=columns))
     rows = math.ceil(len(arrays) / columns)
     with house_style():
         figure, axes = new_figure((0.6 + 2.7 * columns, 0.8 + 2.7 * rows), rows, columns)
@@ -147,7 +151,7 @@ def mask_grid(masks: Mapping[str, Any], *, columns: int = 3) -> Figure:
             ax.set_xticks(_positions(lk))
             ax.set_yticks(_positions(lq))
             ax.spines[:].set_visible(True)
-            ax.set_title(title)
+            ax.set_title(title, parse_math=False)
         figure.supxlabel("key position (dark: may attend)", fontsize=12)
         figure.supylabel("query position", fontsize=12)
     return figure
@@ -176,7 +180,8 @@ def lines(
         mark_x, mark_label: a vertical line at this x, and what it means.
         joined: False draws the points alone, for an x without an order, such as the number of a head.
     """
-    x = _numbers("x", x)
+    x = inputs.numbers("x", x)
+    check_flags(log_x=log_x, log_y=log_y, joined=joined)
     if not isinstance(series, Mapping) or not 1 <= len(series) <= len(LINES):
         raise ValueError(f"series: accepted is a dictionary of 1 to {len(LINES)} lines, label → numbers")
     for name, label in (("xlabel", xlabel), ("ylabel", ylabel)):
@@ -184,16 +189,21 @@ def lines(
             raise ValueError(f"{name}: got {label!r}; accepted is what the axis shows, with its unit")
     with house_style():
         figure, axes = new_figure((6.6, 4.0))
+        named = []
         for (label, y), (colour, dash, marker) in zip(series.items(), LINES, strict=False):
-            y = _numbers(f"series[{label!r}]", y)
+            y = inputs.numbers(f"series[{label!r}]", y)
             if len(y) != len(x):
                 raise ValueError(f"series[{label!r}]: got {len(y)} numbers for {len(x)} values of x")
             every = max(1, len(x) // 12) if joined else 1
             dash = dash if joined else "none"
-            axes[0].plot(x, y, color=colour, linestyle=dash, marker=marker, markevery=every, label=label)
+            named += axes[0].plot(x, y, color=colour, linestyle=dash, marker=marker, markevery=every, label=str(label))
         if mark_x is not None:
-            axes[0].axvline(mark_x, color="#555555", linewidth=1.5, linestyle=(0, (2, 2)), label=mark_label)
-        axes[0].set(xlabel=xlabel, ylabel=ylabel, title=title)
+            mark_x = number("mark_x", mark_x, "a finite number")
+            line = axes[0].axvline(mark_x, color="#555555", linewidth=1.5, linestyle=(0, (2, 2)), label=mark_label)
+            named += [line] if mark_label else []
+        axes[0].set_xlabel(xlabel, parse_math=False)
+        axes[0].set_ylabel(ylabel, parse_math=False)
+        axes[0].set_title(title or "", parse_math=False)
         if log_x:
             axes[0].set_xscale("log")
             if len(x) <= 8:
@@ -206,8 +216,15 @@ def lines(
         axes[0].grid(color="#dddddd", linewidth=0.8)
         axes[0].set_axisbelow(True)
         if len(series) > 1 or mark_label:
-            axes[0].legend(handlelength=3.5)
+            _legend(axes[0], named)
     return figure
+
+
+def _legend(ax: Axes, named: list[Any]) -> None:
+    """A legend of these lines by their labels, letter by letter; matplotlib would leave out one that begins with _."""
+    legend = ax.legend(named, [str(place) for place in range(len(named))], handlelength=3.5)
+    for text, line in zip(legend.get_texts(), named, strict=True):
+        text.set(text=line.get_label(), parse_math=False)
 
 
 def _heat(ax: Axes, weights: np.ndarray, vmax: float, mark: tuple[int, int] | None) -> Any:
@@ -217,19 +234,17 @@ def _heat(ax: Axes, weights: np.ndarray, vmax: float, mark: tuple[int, int] | No
     ax.spines[:].set_visible(True)
     if mark is not None:
         row, column = mark
-        if not (0 <= row < weights.shape[0] and 0 <= column < weights.shape[1]):
-            raise ValueError(f"mark: got {mark}; accepted is (query, key) inside {weights.shape}")
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=ACCENT, linewidth=2))
     return image
 
 
 def _grid_ticks(ax: Axes, tokens: list[str], key_tokens: list[str], mark: tuple[int, int] | None, named: bool) -> None:
     if named:
-        ax.set_yticks(range(len(tokens)), tokens)
-        ax.set_xticks(range(len(key_tokens)), key_tokens, rotation=90)
+        ax.set_yticks(range(len(tokens)), tokens, parse_math=False)
+        ax.set_xticks(range(len(key_tokens)), key_tokens, parse_math=False, rotation=90)
     elif mark is not None:
-        ax.set_yticks([mark[0]], [tokens[mark[0]]])
-        ax.set_xticks([mark[1]], [key_tokens[mark[1]]])
+        ax.set_yticks([mark[0]], [tokens[mark[0]]], parse_math=False)
+        ax.set_xticks([mark[1]], [key_tokens[mark[1]]], parse_math=False)
     else:
         ax.set_yticks(_positions(len(tokens)))
         ax.set_xticks(_positions(len(key_tokens)))
@@ -238,56 +253,3 @@ def _grid_ticks(ax: Axes, tokens: list[str], key_tokens: list[str], mark: tuple[
 def _positions(length: int) -> list[int]:
     step = next((s for s in (1, 2, 5, 10, 20, 50) if length / s <= 8), 100)
     return list(range(0, length, step))
-
-
-def _array(name: str, value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        if value.is_floating_point():
-            value = value.double()  # NumPy has no bfloat16
-        value = value.numpy()
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise TypeError(f"{name}: got {type(value).__name__}; accepted is a tensor or an array") from error
-
-
-def _weights(name: str, value: Any, dims: int, vmax: float) -> np.ndarray:
-    array = _array(name, value)
-    shape = "(Lq, Lk)" if dims == 2 else "(H, Lq, Lk)"
-    if array.ndim != dims or array.size == 0:
-        raise ValueError(f"{name}: got shape {array.shape}; accepted is {shape}, not empty")
-    if array.dtype.kind != "f" or not np.isfinite(array).all():
-        raise ValueError(f"{name}: got {array.dtype} with non-finite or non-float values; accepted are finite floats")
-    if not vmax > 0:
-        raise ValueError(f"vmax: got {vmax}; accepted is a number above 0")
-    if array.min() < 0 or array.max() > vmax * (1 + 1e-3):
-        raise ValueError(
-            f"{name}: got {array.min():.3g} … {array.max():.3g}; accepted is 0 … vmax = {vmax:g}, or the colours lie"
-        )
-    return array
-
-
-def _mask(title: str, value: Any) -> np.ndarray:
-    array = _array(f"masks[{title!r}]", value)
-    if array.dtype != np.bool_:
-        raise TypeError(f"masks[{title!r}]: got {array.dtype}; accepted is bool, True = may attend")
-    if array.ndim != 2 or array.size == 0:
-        raise ValueError(f"masks[{title!r}]: got shape {array.shape}; accepted is (Lq, Lk), not empty")
-    return array
-
-
-def _numbers(name: str, value: Any) -> np.ndarray:
-    array = _array(name, value)
-    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "fiu":
-        raise ValueError(f"{name}: got {array.dtype} {array.shape}; accepted is a list of numbers, not empty")
-    return array
-
-
-def _tokens(name: str, tokens: Sequence[str], length: int) -> list[str]:
-    if isinstance(tokens, str):
-        raise TypeError(f"{name}: got one string; accepted is a list of {length} strings, one a token")
-    tokens = [str(token) for token in tokens]
-    if len(tokens) != length:
-        raise ValueError(f"{name}: got {len(tokens)} for a map of {length}; accepted is one for each position")
-    return tokens

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import platform
 import random
 import sys
@@ -10,6 +12,7 @@ import numpy as np
 import torch
 
 from mhalib._version import __version__
+from mhalib.arguments import is_whole, kind
 
 
 def setup(seed: int = 0) -> torch.device:
@@ -27,10 +30,11 @@ def setup(seed: int = 0) -> torch.device:
     Returns:
         `torch.device("cuda")` where torch finds a GPU it can use, else `torch.device("cpu")`.
     """
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise TypeError(f"seed: got {type(seed).__name__} {seed!r}; accepted is an integer, for example 0")
+    if not is_whole(seed):
+        raise TypeError(f"seed: got {kind(seed)}; accepted is an integer, for example 0")
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed: got {seed}; accepted is from 0 to 2**32 - 1, the range NumPy's generator takes")
+    seed = int(seed)
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - a reader's own cell may draw from NumPy's global generator
     torch.manual_seed(seed)  # CPU and every GPU
@@ -41,8 +45,10 @@ def setup(seed: int = 0) -> torch.device:
 
 
 def _enable_colab_widgets() -> None:
-    """Colab draws third-party widgets (anywidget) only after this call; elsewhere it does nothing."""
-    if "google.colab" in sys.modules:
-        from google.colab import output
+    """Colab draws third-party widgets (anywidget) only after this call; elsewhere it does nothing.
 
-        output.enable_custom_widget_manager()
+    Other services put a stand-in under Colab's name. Whatever it lacks or raises, a chapter goes on without widgets.
+    """
+    if "google.colab" in sys.modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module("google.colab.output").enable_custom_widget_manager()

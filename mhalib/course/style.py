@@ -6,9 +6,13 @@ import base64
 import contextlib
 import html
 import io
+import re
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from mhalib.arguments import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,8 +30,16 @@ LINES = (
     ("#cc79a7", (0, (5, 1, 1, 1, 1, 1)), "v"),
     ("#56b4e9", (0, (8, 3)), "P"),
 )
+LETTERS = "DejaVu Sans"  # ships with matplotlib: the same letters on every machine
+#: For the letters that it lacks, the first of these that has them and is installed; Korean first, then by system.
+MORE_LETTERS = (
+    *("Noto Sans CJK KR", "Noto Sans KR", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC"),
+    *("NanumGothic", "Nanum Gothic", "Source Han Sans", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "IPAexGothic"),
+    *("Apple SD Gothic Neo", "AppleGothic", "Hiragino Sans", "Hiragino Sans GB", "PingFang SC", "Arial Unicode MS"),
+    *("Malgun Gothic", "Microsoft YaHei", "Yu Gothic", "SimHei"),
+    *("Noto Sans Devanagari", "Lohit Devanagari", "Kohinoor Devanagari", "Nirmala UI", "Mangal"),
+)
 STYLE = {
-    "font.family": "DejaVu Sans",  # ships with matplotlib: the same letters on every machine
     "font.size": 12,
     "axes.titlesize": 13,
     "axes.labelsize": 12,
@@ -82,7 +94,7 @@ def png(figure: Figure) -> bytes:
     if not hasattr(figure, "savefig"):
         raise TypeError(f"figure: got {type(figure).__name__}; accepted is a matplotlib figure")
     buffer = io.BytesIO()
-    with house_style():
+    with house_style(), _one_warning_of_missing_letters():
         figure.savefig(buffer, format="png", dpi=DPI, facecolor="white", transparent=False, metadata={"Software": None})
     return buffer.getvalue()
 
@@ -98,22 +110,45 @@ def check_alt(alt: str) -> str:
 
 @contextlib.contextmanager
 def house_style() -> Iterator[None]:
-    """matplotlib's defaults plus `STYLE`, whatever the reader has set; put back afterwards."""
-    matplotlib = _matplotlib()
+    """matplotlib's defaults plus `STYLE`, whatever the reader has set; put back afterwards.
+
+    Of the reader's own settings the fonts are kept, behind all others: they draw what no other font has.
+    """
+    matplotlib: Any = require("matplotlib", by="mhalib.plots")
     keep = ("backend", "interactive", "toolbar", "webagg", "tk.", "timezone", "date.epoch", "savefig.directory")
     defaults = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith(keep)}
-    with matplotlib.rc_context({**defaults, **STYLE}):
+    with matplotlib.rc_context({**defaults, **STYLE, "font.family": _fonts(matplotlib.rcParams)}):
         yield
 
 
-def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError(
-            'mhalib.plots needs matplotlib: pip install "mhalib[book]", or pip install matplotlib'
-        ) from error
-    return matplotlib
+def _fonts(settings: Any) -> list[str]:
+    """`LETTERS` first, then what is installed of `MORE_LETTERS` and of the fonts in the reader's settings."""
+    from matplotlib.font_manager import fontManager
+
+    installed = {font.name for font in fontManager.ttflist}  # of any other name, matplotlib complains at each letter
+    wanted = (LETTERS, *MORE_LETTERS, *settings["font.family"], *settings["font.sans-serif"])
+    return [name for name in dict.fromkeys(wanted) if name in installed]
+
+
+@contextlib.contextmanager
+def _one_warning_of_missing_letters() -> Iterator[None]:
+    """One warning for all letters that no font has, where matplotlib gives one for each; others pass unchanged."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    missing: dict[str, None] = {}  # in the order in which they came
+    for warning in caught:
+        glyph = re.match(r"Glyph (\d+) .* missing from", str(warning.message))
+        if glyph:
+            missing[chr(int(glyph[1]))] = None
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if missing:
+        warnings.warn(
+            f"no installed font has {''.join(missing)}, drawn as boxes; install one that has, for example "
+            "Noto Sans CJK or Noto Sans Devanagari, and start the kernel again",
+            stacklevel=4,
+        )
 
 
 def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1) -> tuple[Figure, list[Axes]]:

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mhalib.arguments import check_tensors, check_whole
+from mhalib.arguments import check_flags, check_tensors, check_whole, number, require, whole_numbers
 
 
 class History(NamedTuple):
@@ -66,9 +66,11 @@ def fit(
     """
     _check_data(model, inputs=inputs, targets=targets)
     _check_stopping(held_out, score, patience)
-    check_whole(epochs=epochs, batch_size=batch_size)
-    check_whole(minimum=0, seed=seed)
-    _check_rates(learning_rate, weight_decay)
+    epochs, batch_size = whole_numbers(epochs=epochs, batch_size=batch_size)
+    (seed,) = whole_numbers(minimum=0, seed=seed)
+    check_flags(progress=progress)
+    learning_rate = number("learning_rate", learning_rate, "a number above 0", lambda x: x > 0)
+    weight_decay = number("weight_decay", weight_decay, "a number of at least 0", lambda x: x >= 0)
     batches = math.ceil(len(inputs) / batch_size)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=epochs * batches)
@@ -121,7 +123,7 @@ def _one_epoch(
 def predict(model: nn.Module, inputs: Tensor, batch_size: int = 512) -> Tensor:
     """`model(inputs)` in evaluation mode, a batch at a time, without gradients; the model's mode is put back."""
     _check_data(model, inputs=inputs)
-    check_whole(batch_size=batch_size)
+    (batch_size,) = whole_numbers(batch_size=batch_size)
     was_training = model.training
     model.eval()
     outputs = torch.cat([model(batch) for batch in inputs.split(batch_size)])
@@ -155,13 +157,7 @@ def progress_bar(steps: Sequence[Any], label: str) -> Iterator[Any]:
 
     It goes to standard output, and what stays of it holds no time: a notebook can be compared with its last run.
     """
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        raise ImportError(
-            'the progress bar needs tqdm: pip install "mhalib[book]", or pip install tqdm; '
-            "progress=False trains without it"
-        ) from error
+    tqdm = require("tqdm", by="the progress bar", instead="progress=False trains without it").tqdm
     form = "{desc} {bar:20} {n_fmt}/{total_fmt}, {remaining} left"
     with tqdm(total=len(steps), desc=label, file=sys.stdout, bar_format=form, ascii=" #") as bar:
         try:
@@ -185,15 +181,6 @@ def _check_data(model: nn.Module, **tensors: Tensor) -> None:
     for name, x in tensors.items():
         if device not in (None, x.device):
             raise ValueError(f"{name}: is on {x.device}, the model on {device}; move it with .to({str(device)!r})")
-
-
-def _check_rates(learning_rate: float, weight_decay: float) -> None:
-    for name, value, zero in (("learning_rate", learning_rate, False), ("weight_decay", weight_decay, True)):
-        accepted = f"accepted is a number {'of at least' if zero else 'above'} 0"
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"{name}: got {value!r}; {accepted}")
-        if not (0 < value < math.inf or (zero and value == 0)):
-            raise ValueError(f"{name}: got {value}; {accepted}")
 
 
 def _check_stopping(held_out: Any, score: Any, patience: int | None) -> None:

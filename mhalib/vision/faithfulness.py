@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mhalib.arguments import check_tensors, check_whole
+from mhalib.arguments import check_tensors, number, whole_numbers
 from mhalib.vision.saliency import check_model, class_scores
 from mhalib.vision.transformer import VisionTransformer
 
@@ -22,7 +22,7 @@ def randomised(model: VisionTransformer, stages: int | None = None, *, seed: int
     check_model(model)
     names = list(_stages(model).values())
     stages = len(names) if stages is None else stages
-    check_whole(0, stages=stages, seed=seed)
+    stages, seed = whole_numbers(0, stages=stages, seed=seed)
     if stages > len(names):
         raise ValueError(f"stages: got {stages}; accepted is 0 to {len(names)}, all of this model")
     copied = copy.deepcopy(model)
@@ -91,8 +91,7 @@ def deletion_curve(
     """
     check_model(model)
     check_tensors(images=images, scores=scores)
-    if isinstance(baseline, bool) or not isinstance(baseline, int | float):
-        raise TypeError(f"baseline: got {baseline!r}; accepted is a number")
+    baseline = number("baseline", baseline, "a finite number")
     class_scores(model(images), target)  # refuses images and targets that do not fit the model
     embedding = model.patch_embedding
     if tuple(scores.shape) != (len(images), embedding.num_patches):
@@ -112,7 +111,7 @@ def deletion_curve(
 def _stages(model: VisionTransformer) -> dict[str, list[str]]:
     """{stage: names of its parameters}, from the output to the input."""
     depth = len(model.blocks)
-    stages = {stage: [] for stage in ("head", *(f"block {n}" for n in reversed(range(depth))), "embedding")}
+    stages: dict[str, list[str]] = {"head": [], **{f"block {n}": [] for n in reversed(range(depth))}, "embedding": []}
     for name, _ in model.named_parameters():
         part, _, rest = name.partition(".")
         stage = f"block {rest.partition('.')[0]}" if part == "blocks" else "embedding"

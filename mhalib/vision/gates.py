@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mhalib.arguments import check_tensors, check_whole, divisors
+from mhalib.arguments import check_flags, check_tensors, divisors, whole_numbers
 
 
 class Gate(nn.Module):
@@ -42,10 +43,10 @@ class SqueezeExcitation(Gate):
 
     def __init__(self, channels: int, reduction: int = 16, *, bias: bool = False):
         super().__init__()
-        hidden = _hidden(channels, reduction)
-        self.channels = channels
-        self.down = nn.Linear(channels, hidden, bias=bias)
-        self.up = nn.Linear(hidden, channels, bias=bias)
+        check_flags(bias=bias)
+        self.channels, hidden = _widths(channels, reduction)
+        self.down = nn.Linear(self.channels, hidden, bias=bias)
+        self.up = nn.Linear(hidden, self.channels, bias=bias)
 
     def gate(self, x: Tensor) -> Tensor:
         """One number for each channel, (B, C, 1, 1)."""
@@ -67,10 +68,9 @@ class ChannelAttention(Gate):
 
     def __init__(self, channels: int, reduction: int = 16):
         super().__init__()
-        hidden = _hidden(channels, reduction)
-        self.channels = channels
-        self.down = nn.Linear(channels, hidden, bias=False)
-        self.up = nn.Linear(hidden, channels, bias=False)
+        self.channels, hidden = _widths(channels, reduction)
+        self.down = nn.Linear(self.channels, hidden, bias=False)
+        self.up = nn.Linear(hidden, self.channels, bias=False)
 
     def gate(self, x: Tensor) -> Tensor:
         """One number for each channel, (B, C, 1, 1)."""
@@ -90,7 +90,7 @@ class SpatialAttention(Gate):
 
     def __init__(self, kernel_size: int = 7):
         super().__init__()
-        check_whole(kernel_size=kernel_size)
+        (kernel_size,) = whole_numbers(kernel_size=kernel_size)
         if kernel_size % 2 == 0:
             raise ValueError(f"kernel_size: got {kernel_size}; accepted is an odd one, which has a pixel in its middle")
         self.conv = nn.Conv2d(2, 1, kernel_size, padding=kernel_size // 2, bias=False)
@@ -141,11 +141,10 @@ class ConvNet(nn.Module):
         gate: Callable[[int], nn.Module] | None = None,
     ):
         super().__init__()
-        if isinstance(widths, int) or not len(widths):
+        if not isinstance(widths, Sequence | np.ndarray) or not len(widths):
             raise TypeError(f"widths: got {widths!r}; accepted is a list of one or more widths, one a block")
-        check_whole(
-            num_classes=num_classes, in_channels=in_channels, **{f"widths[{i}]": w for i, w in enumerate(widths)}
-        )
+        num_classes, in_channels = whole_numbers(num_classes=num_classes, in_channels=in_channels)
+        widths = whole_numbers(**{f"widths[{i}]": width for i, width in enumerate(widths)})
         if gate is not None and not callable(gate):
             raise TypeError(f"gate: got {gate!r}; accepted is a function of the width that returns a module, or None")
         self.in_channels = in_channels
@@ -178,11 +177,12 @@ def _block(before: int, after: int, gate: Callable[[int], nn.Module] | None) -> 
     return block
 
 
-def _hidden(channels: int, reduction: int) -> int:
-    check_whole(channels=channels, reduction=reduction)
+def _widths(channels: int, reduction: int) -> tuple[int, int]:
+    """Channels outside and inside of the two matrices, checked."""
+    channels, reduction = whole_numbers(channels=channels, reduction=reduction)
     if channels % reduction:
         raise ValueError(f"reduction: got {reduction} for {channels} channels; accepted are {divisors(channels)}")
-    return channels // reduction
+    return channels, channels // reduction
 
 
 def _check_map(x: Tensor, channels: int | None = None, name: str = "x") -> None:

@@ -1,7 +1,8 @@
 """Position vectors on a grid of patches, and how they move to another grid.
 
 Each kind is a module: called, it gives (1, 1 + N, d_model), the class token's row first, then the patches row by row;
-`.resized(grid)` gives the same kind for another grid.
+`.resized(grid)` gives the same kind for another grid. What is not learned is computed in the call, never kept: a model
+that was built on the meta device has it as soon as its weights are loaded.
 
 Sources: Dosovitskiy et al. 2021 (ViT), §3.2 and appendix D.4; Vaswani et al. 2017, §3.5 (sines and cosines).
 """
@@ -12,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mhalib.arguments import check_tensors, check_whole, pair
+from mhalib.arguments import check_tensors, pair, whole_numbers
 
 Grid = tuple[int, int]
 
@@ -37,7 +38,7 @@ def interpolate_positions(table: Tensor, grid: Grid, new_grid: Grid, *, num_pref
     """
     check_tensors(table=table)
     grid, new_grid = pair("grid", grid), pair("new_grid", new_grid)
-    check_whole(0, num_prefix=num_prefix)
+    (num_prefix,) = whole_numbers(0, num_prefix=num_prefix)
     rows = num_prefix + grid[0] * grid[1]
     if table.dim() != 3 or table.shape[:2] != (1, rows):
         raise ValueError(
@@ -54,34 +55,48 @@ def interpolate_positions(table: Tensor, grid: Grid, new_grid: Grid, *, num_pref
     return torch.cat([table[:, :num_prefix], moved.to(table.dtype).flatten(2).mT], dim=1)
 
 
-class LearnedPositions(nn.Module):
-    """A learned vector for each place and one for the class token: (1 + down · across) · d_model parameters."""
+class Positions(nn.Module):
+    """What all kinds share: `forward()` is (1, 1 + N, d_model), of the model's dtype, on its device."""
 
     def __init__(self, grid: Grid, d_model: int):
         super().__init__()
-        self.grid = grid
-        self.table = nn.Parameter(0.02 * torch.randn(1, 1 + grid[0] * grid[1], d_model))
+        self.grid = pair("grid", grid)
+        (self.d_model,) = whole_numbers(d_model=d_model)
+
+    def forward(self) -> Tensor:
+        raise NotImplementedError
+
+    def resized(self, grid: Grid) -> Positions:
+        """The same kind for another grid."""
+        raise NotImplementedError
+
+
+class LearnedPositions(Positions):
+    """A learned vector for each place and one for the class token: (1 + down · across) · d_model parameters."""
+
+    def __init__(self, grid: Grid, d_model: int):
+        super().__init__(grid, d_model)
+        self.table = nn.Parameter(0.02 * torch.randn(1, 1 + self.grid[0] * self.grid[1], self.d_model))
 
     def forward(self) -> Tensor:
         return self.table
 
     def resized(self, grid: Grid) -> LearnedPositions:
-        moved = LearnedPositions(grid, self.table.shape[-1])
+        moved = LearnedPositions(grid, self.d_model)
         moved.table = nn.Parameter(
             interpolate_positions(self.table.detach(), self.grid, grid), requires_grad=self.table.requires_grad
         )
         return moved
 
 
-class FactorisedPositions(nn.Module):
+class FactorisedPositions(Positions):
     """A learned vector for each row plus one for each column: (1 + down + across) · d_model parameters."""
 
     def __init__(self, grid: Grid, d_model: int):
-        super().__init__()
-        self.grid = grid
-        self.class_position = nn.Parameter(0.02 * torch.randn(1, 1, d_model))
-        self.rows = nn.Parameter(0.02 * torch.randn(1, grid[0], d_model))
-        self.columns = nn.Parameter(0.02 * torch.randn(1, grid[1], d_model))
+        super().__init__(grid, d_model)
+        self.class_position = nn.Parameter(0.02 * torch.randn(1, 1, self.d_model))
+        self.rows = nn.Parameter(0.02 * torch.randn(1, self.grid[0], self.d_model))
+        self.columns = nn.Parameter(0.02 * torch.randn(1, self.grid[1], self.d_model))
 
     def forward(self) -> Tensor:
         places = self.rows[:, :, None] + self.columns[:, None, :]  # (1, down, across, d_model)
@@ -89,7 +104,7 @@ class FactorisedPositions(nn.Module):
 
     def resized(self, grid: Grid) -> FactorisedPositions:
         """Each of the two tables by itself: the weights of a cubic sum to one, so that the sum moves alike."""
-        moved = FactorisedPositions(grid, self.rows.shape[-1])
+        moved = FactorisedPositions(grid, self.d_model)
         parts = {
             "class_position": self.class_position.detach().clone(),
             "rows": interpolate_positions(self.rows.detach(), (self.grid[0], 1), (grid[0], 1), num_prefix=0),
@@ -100,7 +115,17 @@ class FactorisedPositions(nn.Module):
         return moved
 
 
-class SinusoidalPositions(nn.Module):
+class FixedPositions(Positions):
+    """Nothing learned and nothing kept. An empty buffer follows the model to its dtype and its device."""
+
+    like: Tensor
+
+    def __init__(self, grid: Grid, d_model: int):
+        super().__init__(grid, d_model)
+        self.register_buffer("like", torch.empty(0), persistent=False)
+
+
+class SinusoidalPositions(FixedPositions):
     """Sines and cosines of the row in the first half of the channels, of the column in the second; nothing learned.
 
     The class token's row is 0. On another grid the formula is taken at the places between which interpolation would
@@ -113,43 +138,38 @@ class SinusoidalPositions(nn.Module):
     """
 
     def __init__(self, grid: Grid, d_model: int, first_grid: Grid | None = None):
-        super().__init__()
+        super().__init__(grid, d_model)
         if d_model % 4:
             raise ValueError(
                 f"d_model: got {d_model}; accepted is a multiple of 4 for sinusoidal positions: a sine and a cosine, "
                 "for the row and for the column"
             )
-        self.grid, self.first_grid = grid, first_grid or grid
-        down, across = (_sines(new, old, d_model // 2) for new, old in zip(grid, self.first_grid, strict=True))
-        rows = down[:, None].expand(*grid, -1)
-        columns = across[None].expand(*grid, -1)
-        places = torch.cat([rows, columns], dim=-1).flatten(0, 1)
-        table = torch.cat([torch.zeros(1, d_model, dtype=places.dtype), places])[None]
-        self.register_buffer("table", table.to(torch.get_default_dtype()), persistent=False)
+        self.first_grid = self.grid if first_grid is None else pair("first_grid", first_grid)
 
     def forward(self) -> Tensor:
-        return self.table
+        sizes = zip(self.grid, self.first_grid, strict=True)
+        down, across = (_sines(new, old, self.d_model // 2, self.like.device) for new, old in sizes)
+        rows = down[:, None].expand(*self.grid, -1)
+        columns = across[None].expand(*self.grid, -1)
+        places = torch.cat([rows, columns], dim=-1).flatten(0, 1)
+        return F.pad(places, (0, 0, 1, 0))[None].to(self.like.dtype)  # the class token's row in front
 
     def resized(self, grid: Grid) -> SinusoidalPositions:
-        return SinusoidalPositions(grid, self.table.shape[-1], self.first_grid).to(self.table)
+        return SinusoidalPositions(grid, self.d_model, self.first_grid).to(self.like)
 
 
-class NoPositions(nn.Module):
+class NoPositions(FixedPositions):
     """Zeros: every place looks the same."""
 
-    def __init__(self, grid: Grid, d_model: int):
-        super().__init__()
-        self.register_buffer("table", torch.zeros(1, 1 + grid[0] * grid[1], d_model), persistent=False)
-
     def forward(self) -> Tensor:
-        return self.table
+        return self.like.new_zeros(1, 1 + self.grid[0] * self.grid[1], self.d_model)
 
     def resized(self, grid: Grid) -> NoPositions:
-        return NoPositions(grid, self.table.shape[-1]).to(self.table)
+        return NoPositions(grid, self.d_model).to(self.like)
 
 
 #: Name → the class that makes them.
-POSITIONS = {
+POSITIONS: dict[str | None, type[Positions]] = {
     "learned": LearnedPositions,
     "sinusoidal": SinusoidalPositions,
     "factorised": FactorisedPositions,
@@ -157,8 +177,9 @@ POSITIONS = {
 }
 
 
-def _sines(length: int, first_length: int, channels: int) -> Tensor:
-    """float64 (length, channels): sine and cosine in turn, at `length` places spread over `first_length` steps."""
-    place = (torch.arange(length, dtype=torch.float64) + 0.5) * first_length / length - 0.5
-    angle = place[:, None] * 10000.0 ** (-torch.arange(0, channels, 2, dtype=torch.float64) / channels)
+def _sines(length: int, first_length: int, channels: int, device: torch.device) -> Tensor:
+    """(length, channels): sine and cosine in turn, at `length` places spread over `first_length` steps; float64."""
+    exact = {"dtype": torch.float32 if device.type == "mps" else torch.float64, "device": device}  # mps has no float64
+    place = (torch.arange(length, **exact) + 0.5) * first_length / length - 0.5
+    angle = place[:, None] * 10000.0 ** (-torch.arange(0, channels, 2, **exact) / channels)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)

@@ -7,11 +7,13 @@ about the model is measured by `mhalib.faithfulness`.
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
-from mhalib.arguments import check_tensors, check_whole
-from mhalib.vision.transformer import Pair, VisionTransformer, cut_patches
+from mhalib.arguments import check_flags, check_tensors, check_whole, is_whole, number, whole_numbers
+from mhalib.vision.transformer import Pair, VisionTransformer, VisionTransformerBlock, cut_patches
 
 FUSIONS = ("mean", "max", "min")
 
@@ -33,7 +35,7 @@ def class_attention(maps: Tensor, *, layer: int = -1, prefix: int = 1) -> Tensor
     """
     _check_maps(maps, prefix)
     depth = maps.shape[1]
-    if isinstance(layer, bool) or not isinstance(layer, int):
+    if not is_whole(layer):
         raise TypeError(f"layer: got {layer!r}; accepted is an integer from {-depth} to {depth - 1}")
     if not -depth <= layer < depth:
         raise ValueError(f"layer: got {layer} for maps of {depth} layers; accepted is {-depth} to {depth - 1}")
@@ -69,10 +71,7 @@ def rollout(maps: Tensor, *, fusion: str = "mean", discard: float = 0.0, prefix:
     Source: Abnar and Zuidema 2020, §3 (mean). Max, min and discarding are customs of published code.
     """
     _check_maps(maps, prefix)
-    if isinstance(discard, bool) or not isinstance(discard, int | float):
-        raise TypeError(f"discard: got {discard!r}; accepted is a number from 0 up to 1")
-    if not 0 <= discard < 1:
-        raise ValueError(f"discard: got {discard}; accepted is a number from 0 up to, and without, 1")
+    discard = number("discard", discard, "a share from 0 up to, not including, 1", lambda x: 0 <= x < 1)
     identity = torch.eye(maps.shape[-1], dtype=maps.dtype, device=maps.device)
     joint = identity.expand(maps.shape[0], -1, -1)
     for weights in maps.unbind(1):  # from the first layer to the last
@@ -132,12 +131,9 @@ def smooth_cdam(
 
     Sources: Brocki, Binda and Chung 2023 (Smooth CDAM), after Smilkov et al. 2017 (SmoothGrad).
     """
-    check_whole(samples=samples)
-    check_whole(0, seed=seed)
-    if isinstance(noise, bool) or not isinstance(noise, int | float):
-        raise TypeError(f"noise: got {noise!r}; accepted is a number of at least 0")
-    if not 0 <= noise < float("inf"):
-        raise ValueError(f"noise: got {noise}; accepted is a finite number of at least 0")
+    (samples,) = whole_numbers(samples=samples)
+    (seed,) = whole_numbers(0, seed=seed)
+    noise = number("noise", noise, "a finite number of at least 0", lambda x: x >= 0)
     residual, tokens = _before_last_attention(model, images)
     centred = tokens - tokens.mean(dim=(1, 2), keepdim=True)
     scale = noise * centred.square().mean(dim=(1, 2), keepdim=True).sqrt()
@@ -160,10 +156,10 @@ def integrated_cdam(
 
     Sources: Brocki, Binda and Chung 2023 (Integrated CDAM), after Sundararajan, Taly and Yan 2017.
     """
-    check_whole(steps=steps)
+    (steps,) = whole_numbers(steps=steps)
     residual, tokens = _before_last_attention(model, images)
     points = [(k + 0.5) / steps for k in range(steps)]
-    total = sum(_gradient(model, residual, a * tokens, target) for a in points)
+    total = sum((_gradient(model, residual, a * tokens, target) for a in points), torch.zeros_like(tokens))
     return _scores(model, tokens * total / steps, all_tokens)
 
 
@@ -197,20 +193,25 @@ def _before_last_attention(model: VisionTransformer, images: Tensor) -> tuple[Te
     tokens = model.embed(images)
     for block in model.blocks[:-1]:
         tokens, _ = block(tokens)
-    return tokens, model.blocks[-1].norm1(tokens)
+    return tokens, _last_block(model).norm1(tokens)
 
 
 def _gradient(model: VisionTransformer, residual: Tensor, tokens: Tensor, target: int | Tensor) -> Tensor:
     """∂f_c/∂T at T = `tokens`, (B, T, d); the residual connection around the attention layer stays as it is."""
     with torch.enable_grad():
         tokens = tokens.detach().requires_grad_()
-        left, _ = model.blocks[-1].after_norm1(residual, tokens)
+        left, _ = _last_block(model).after_norm1(residual, tokens)
         (gradient,) = torch.autograd.grad(class_scores(model.classify(left), target).sum(), tokens)
     return gradient
 
 
+def _last_block(model: VisionTransformer) -> VisionTransformerBlock:
+    return cast(VisionTransformerBlock, model.blocks[-1])
+
+
 def _scores(model: VisionTransformer, products: Tensor, all_tokens: bool) -> Tensor:
     """(B, T, d) → (B, T), or the patches among them."""
+    check_flags(all_tokens=all_tokens)
     return products.sum(-1)[:, 0 if all_tokens else 1 + model.num_registers :]
 
 
@@ -224,10 +225,10 @@ def class_scores(logits: Tensor, target: int | Tensor) -> Tensor:
         if target.shape != (batch,):
             raise ValueError(f"target: got shape {tuple(target.shape)}; {accepted}")
         target = target.to(logits.device, torch.int64)
-    elif isinstance(target, bool) or not isinstance(target, int):
+    elif not is_whole(target):
         raise TypeError(f"target: got {target!r}; {accepted}")
     else:
-        target = torch.full((batch,), target, device=logits.device)
+        target = torch.full((batch,), int(target), device=logits.device)
     if batch and not 0 <= int(target.min()) <= int(target.max()) < classes:
         raise ValueError(f"target: got {int(target.min())} to {int(target.max())}; {accepted}")
     return logits.gather(1, target[:, None])[:, 0]

@@ -6,13 +6,13 @@ Source: Dosovitskiy et al. 2021 (ViT), §3.1. Registers: Darcet et al. 2024, §2
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
+from typing import Literal, overload
 
 import torch
 from torch import Tensor, nn
 
-from mhalib.arguments import check_tensors, check_whole, pair
+from mhalib.arguments import check_tensors, number, pair, whole_numbers
 from mhalib.layers import MultiHeadAttention
 from mhalib.vision import weights
 from mhalib.vision.positions import POSITIONS, interpolate_positions
@@ -37,7 +37,7 @@ def cut_patches(images: Tensor, patch_size: Pair) -> Tensor:
     height, width = pair("patch_size", patch_size)
     if images.dim() != 4:
         raise ValueError(f"images: got shape {tuple(images.shape)}; accepted is (B, C, H, W)")
-    rows, columns = _grid(tuple(images.shape[2:]), (height, width), "images")
+    rows, columns = _grid((images.shape[2], images.shape[3]), (height, width), "images")
     parts = images.unflatten(3, (columns, width)).unflatten(2, (rows, height))  # (B, C, rows, height, columns, width)
     return parts.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
 
@@ -58,11 +58,10 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, image_size: Pair, patch_size: Pair, in_channels: int, d_model: int):
         super().__init__()
-        check_whole(in_channels=in_channels, d_model=d_model)
+        self.in_channels, self.d_model = whole_numbers(in_channels=in_channels, d_model=d_model)
         self.image_size, self.patch_size = pair("image_size", image_size), pair("patch_size", patch_size)
-        self.in_channels, self.d_model = in_channels, d_model
         self.grid = _grid(self.image_size, self.patch_size, "image_size")
-        self.projection = nn.Conv2d(in_channels, d_model, self.patch_size, stride=self.patch_size)
+        self.projection = nn.Conv2d(self.in_channels, self.d_model, self.patch_size, stride=self.patch_size)
 
     @property
     def num_patches(self) -> int:
@@ -103,6 +102,8 @@ class VisionTransformerBlock(nn.Module):
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, *, norm_eps: float = 1e-6, backend: str = "auto"):
         super().__init__()
+        d_model, num_heads, d_ff = whole_numbers(d_model=d_model, num_heads=num_heads, d_ff=d_ff)
+        norm_eps = _eps(norm_eps)
         self.norm1 = nn.LayerNorm(d_model, eps=norm_eps)
         self.attention = MultiHeadAttention(d_model, num_heads, backend=backend)
         self.norm2 = nn.LayerNorm(d_model, eps=norm_eps)
@@ -167,16 +168,17 @@ class VisionTransformer(nn.Module):
         backend: str = "auto",
     ):
         super().__init__()
-        check_whole(num_classes=num_classes, depth=depth)
-        check_whole(0, num_registers=num_registers)
+        num_classes, depth = whole_numbers(num_classes=num_classes, depth=depth)
+        d_model, num_heads = whole_numbers(d_model=d_model, num_heads=num_heads)
+        (self.num_registers,) = whole_numbers(0, num_registers=num_registers)
         if positions not in tuple(POSITIONS):
             raise ValueError(f"positions: got {positions!r}; accepted are {tuple(POSITIONS)}")
-        if isinstance(norm_eps, bool) or not isinstance(norm_eps, int | float) or not 0 < norm_eps < math.inf:
-            raise ValueError(f"norm_eps: got {norm_eps!r}; accepted is a finite number above 0")
-        self.num_registers = num_registers
+        norm_eps = _eps(norm_eps)
         self.patch_embedding = PatchEmbedding(image_size, patch_size, in_channels, d_model)
         self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, d_model))
-        self.registers = nn.Parameter(0.02 * torch.randn(1, num_registers, d_model)) if num_registers else None
+        self.registers = (
+            nn.Parameter(0.02 * torch.randn(1, self.num_registers, d_model)) if self.num_registers else None
+        )
         self.positions = POSITIONS[positions](self.grid, d_model)
         d_ff = _inner_width(d_model, mlp_ratio)
         self.blocks = nn.ModuleList(
@@ -195,6 +197,15 @@ class VisionTransformer(nn.Module):
         """What is added to the class token and to the patches, (1, 1 + N, d_model)."""
         return self.positions()
 
+    @overload
+    def forward(self, images: Tensor, need_weights: Literal[False] = False) -> Tensor: ...
+
+    @overload
+    def forward(self, images: Tensor, need_weights: Literal[True]) -> tuple[Tensor, Tensor]: ...
+
+    @overload
+    def forward(self, images: Tensor, need_weights: bool) -> Tensor | tuple[Tensor, Tensor]: ...
+
     def forward(self, images: Tensor, need_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Classify.
 
@@ -207,7 +218,7 @@ class VisionTransformer(nn.Module):
             logits (B, num_classes), or (logits, maps (B, depth, num_heads, L, L)), [.., query, key].
         """
         tokens, maps = self.run_blocks(self.embed(images), need_weights=need_weights)
-        return (self.classify(tokens), maps) if need_weights else self.classify(tokens)
+        return self.classify(tokens) if maps is None else (self.classify(tokens), maps)
 
     def embed(self, images: Tensor) -> Tensor:
         """The tokens that enter the first block, (B, L, d_model)."""
@@ -258,11 +269,13 @@ def _grid(image_size: tuple[int, int], patch_size: tuple[int, int], name: str = 
     return image_size[0] // patch_size[0], image_size[1] // patch_size[1]
 
 
+def _eps(norm_eps: float) -> float:
+    return number("norm_eps", norm_eps, "a finite number above 0", lambda eps: eps > 0)
+
+
 def _inner_width(d_model: int, mlp_ratio: float) -> int:
-    if isinstance(mlp_ratio, bool) or not isinstance(mlp_ratio, int | float):
-        raise TypeError(f"mlp_ratio: got {mlp_ratio!r}; accepted is a number above 0")
-    if not 0 < mlp_ratio < math.inf or round(d_model * mlp_ratio) < 1:
-        raise ValueError(f"mlp_ratio: got {mlp_ratio}; accepted is a finite number above 0")
+    accepted = f"a finite number above 0, at least 1 / {d_model}"
+    mlp_ratio = number("mlp_ratio", mlp_ratio, accepted, lambda ratio: ratio > 0 and round(d_model * ratio) >= 1)
     width = round(d_model * mlp_ratio)
     if abs(width - d_model * mlp_ratio) > 1e-6:
         raise ValueError(

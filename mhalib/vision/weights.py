@@ -108,7 +108,7 @@ def _translate(state: Mapping[str, Tensor], own: Set[str], head: bool) -> tuple[
         if not head and bare.startswith(_BEHIND):
             continue
         ours = _our_name(bare)
-        if ours not in own:
+        if ours is None or ours not in own:
             unknown.append(name)
         elif ours in given:
             raise ValueError(f"state: {name} is a second weight for {ours}; accepted are the weights of one model")

@@ -1,10 +1,10 @@
 """`mhalib.setup`: the same random numbers every time, the right device, one line, nothing heavy."""
 
+import importlib
 import random
 import re
 import subprocess
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_prints_one_line_with_the_versions(capsys):
     assert torch.__version__ in out
 
 
-@pytest.mark.parametrize("seed", [True, 1.0, "0", None, np.int64(3)])
+@pytest.mark.parametrize("seed", [True, 1.0, "0", None, np.float64(3)])
 def test_a_seed_that_is_no_integer_is_refused(seed):
     with pytest.raises(TypeError, match=r"seed: got .*accepted is an integer"):
         setup(seed)
@@ -77,18 +77,48 @@ def test_a_refused_seed_changes_no_generator():
     assert draws() == expected
 
 
-def test_on_colab_the_custom_widget_manager_is_switched_on(monkeypatch):
-    calls = []
-    colab = types.ModuleType("google.colab")
-    colab.output = types.SimpleNamespace(enable_custom_widget_manager=lambda: calls.append("on"))
-    google = types.ModuleType("google")
-    google.colab = colab
-    setup()
-    assert calls == []
-    monkeypatch.setitem(sys.modules, "google", google)
-    monkeypatch.setitem(sys.modules, "google.colab", colab)
-    setup()
-    assert calls == ["on"]
+def test_a_seed_of_numpy_is_the_same_seed():
+    setup(3)
+    expected = draws()
+    setup(np.int64(3))
+    assert draws() == expected
+
+
+#: What stands under Colab's name: the package's files, and what a chapter's first cell makes of them.
+COLABS = {
+    "Colab": {"output.py": "def enable_custom_widget_manager(): print('switched on')"},
+    "without the function": {"output.py": ""},
+    "without the module": {},
+    "a function that raises": {"output.py": "def enable_custom_widget_manager(): raise RuntimeError('no frontend')"},
+    "a function that wants an argument": {"output.py": "def enable_custom_widget_manager(manager): pass"},
+    "no function": {"output.py": "enable_custom_widget_manager = None"},
+    "a module that raises when it is imported": {"output.py": "raise OSError('not on Colab')"},
+    "a module that needs what is not there": {"output.py": "import a_package_that_nobody_has"},
+    "the module as None": {"__init__.py": "output = None"},
+}
+
+
+@pytest.mark.parametrize("files", COLABS.values(), ids=COLABS)
+def test_where_colab_is_imported_setup_goes_on_whatever_stands_under_its_name(files, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "google" / "colab"
+    folder.mkdir(parents=True)
+    for name, text in {"__init__.py": "", **files}.items():
+        (folder / name).write_text(text, "utf-8")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "google"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    setup(5)
+    assert "switched on" not in capsys.readouterr().out  # a package that is there and not imported is left alone
+    importlib.import_module("google.colab")
+    expected = draws()
+    setup(5)
+    out = capsys.readouterr().out
+    assert ("switched on" in out) == (files is COLABS["Colab"])
+    assert out.endswith(f"· {torch.device('cuda' if torch.cuda.is_available() else 'cpu')}\n")
+    assert draws() == expected
+    for name in [name for name in sys.modules if name.partition(".")[0] == "google"]:
+        del sys.modules[name]
 
 
 def test_setup_brings_in_nothing_heavy():

@@ -255,7 +255,7 @@ HELD_OUT = problem(4)
         ({"batch_size": 0}, ValueError, "batch_size: got 0"),
         ({"seed": -1}, ValueError, "seed: got -1"),
         ({"learning_rate": 0.0}, ValueError, "learning_rate: got 0.0"),
-        ({"learning_rate": "fast"}, TypeError, "learning_rate: got 'fast'"),
+        ({"learning_rate": "fast"}, TypeError, "learning_rate: got str 'fast'"),
         ({"weight_decay": -0.1}, ValueError, "weight_decay: got -0.1"),
         ({"patience": 2}, ValueError, "patience: needs held_out"),
         ({"score": training.accuracy}, ValueError, "score: needs held_out"),

@@ -256,7 +256,7 @@ def test_what_is_refused(method, arguments, error, message):
         (smooth_cdam, {"samples": 0}, ValueError, "samples: got 0"),
         (smooth_cdam, {"noise": -1}, ValueError, "noise: got -1"),
         (smooth_cdam, {"noise": float("inf")}, ValueError, "noise: got inf"),
-        (smooth_cdam, {"noise": "1"}, TypeError, "noise: got '1'"),
+        (smooth_cdam, {"noise": "1"}, TypeError, "noise: got str '1'"),
         (smooth_cdam, {"seed": 1.5}, TypeError, "seed: got 1.5"),
         (integrated_cdam, {"steps": 0}, ValueError, "steps: got 0"),
         (integrated_cdam, {"steps": 2.0}, TypeError, "steps: got 2.0"),

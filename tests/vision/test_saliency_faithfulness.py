@@ -120,7 +120,7 @@ REFUSED = [
     (lambda: deletion_curve(MODEL, IMAGES, SCORES.tolist(), 0), TypeError, "scores: got list"),
     (lambda: deletion_curve(MODEL, IMAGES, SCORES, 4), ValueError, "target: got 4"),
     (lambda: deletion_curve(MODEL, IMAGES[..., :3], SCORES, 0), ValueError, r"images: got \(4, 3\) pixels"),
-    (lambda: deletion_curve(MODEL, IMAGES, SCORES, 0, baseline="mean"), TypeError, "baseline: got 'mean'"),
+    (lambda: deletion_curve(MODEL, IMAGES, SCORES, 0, baseline="mean"), TypeError, "baseline: got str 'mean'"),
 ]
 
 

@@ -31,7 +31,7 @@ SHAPE = dict(num_classes=3, d_model=8, depth=1, num_heads=2)
         (ValueError, "mlp_ratio: got 1.3 for d_model=8", 8, 2, {"mlp_ratio": 1.3}),
         (ValueError, "mlp_ratio: got -1", 8, 2, {"mlp_ratio": -1}),
         (ValueError, "mlp_ratio: got 0.01", 8, 2, {"mlp_ratio": 0.01}),
-        (TypeError, "mlp_ratio: got '4'", 8, 2, {"mlp_ratio": "4"}),
+        (TypeError, "mlp_ratio: got str '4'", 8, 2, {"mlp_ratio": "4"}),
         (ValueError, "norm_eps: got 0", 8, 2, {"norm_eps": 0}),
     ],
 )

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mhalib.arguments import check_whole
+from mhalib.arguments import require, whole_numbers
+from mhalib.course import inputs
 
 MAX_TOKENS = 64
 MAX_WEIGHTS = 400_000  # 0.8 MB of data, 1.1 MB once saved in the notebook as base64
@@ -34,22 +35,16 @@ def heads(maps: Any, tokens: Sequence[str], *, layer: int = 0, head: int = 0, qu
     """
     weights = _weights(maps)
     layers, num_heads, length, _ = weights.shape
-    if isinstance(tokens, str):
-        raise TypeError(f"tokens: got one string; accepted is a list of {length} strings, one a token")
-    tokens = [str(token) for token in tokens]
-    if len(tokens) != length:
-        raise ValueError(f"tokens: got {len(tokens)} for maps of {length} × {length}; accepted is one for each row")
-    _check_index("layer", layer, layers)
-    _check_index("head", head, num_heads)
-    if query is not None:
-        _check_index("query", query, length)
+    tokens = inputs.tokens("tokens", tokens, length)
+    layer, head = _index("layer", layer, layers), _index("head", head, num_heads)
+    query = -1 if query is None else _index("query", query, length)
     return _viewer_class()(
         shape=list(weights.shape),
         tokens=tokens,
         data=np.rint(weights * FULL).astype("<u2").tobytes(),
         layer=layer,
         head=head,
-        query=-1 if query is None else query,
+        query=query,
     )
 
 
@@ -107,25 +102,20 @@ def _array(maps: Any) -> tuple[np.ndarray, float]:
     return maps.detach().cpu().double().numpy(), torch.finfo(maps.dtype).eps
 
 
-def _check_index(name: str, value: int, size: int) -> None:
-    check_whole(0, **{name: value})
+def _index(name: str, value: int, size: int) -> int:
+    (value,) = whole_numbers(0, **{name: value})
     if value >= size:
         raise ValueError(f"{name}: got {value}; accepted is 0 … {size - 1}")
+    return value
 
 
 @functools.cache
 def _viewer_class() -> type:
     """The widget class, made when the first viewer is: `import mhalib` must not need anywidget."""
-    try:
-        import anywidget
-        import traitlets
-    except ImportError as error:
-        raise ImportError(
-            'mhalib.widgets.heads needs anywidget: pip install "mhalib[book]", or pip install anywidget; '
-            "mhalib.plots.heads_grid draws the same maps without it"
-        ) from error
-
-    folder = resources.files("mhalib.widgets")
+    otherwise = "mhalib.plots.heads_grid draws the same maps without it"
+    anywidget: Any = require("anywidget", by="mhalib.widgets.heads", instead=otherwise)
+    traitlets: Any = require("traitlets", by="mhalib.widgets.heads", instead=otherwise)
+    folder = resources.files("mhalib.course.widgets")
 
     class Heads(anywidget.AnyWidget):
         _esm = folder.joinpath("heads.js").read_text(encoding="utf-8")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import functools
 import html
-import numbers
+import math
 import time
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
+from mhalib.arguments import is_number, is_whole, require
 from mhalib.course.style import check_alt, close, png
 
 SLOW_S = 0.15  # a drawing slower than this waits until the slider is let go
@@ -51,44 +53,50 @@ def _plan(name: str, given: Sequence[Any]) -> dict[str, Any]:
         return {"choices": given}
     if not isinstance(given, tuple) or len(given) not in (3, 4):
         raise TypeError(f"{name}: got {given!r}; {accepted}")
-    if any(isinstance(n, bool) or not isinstance(n, numbers.Real) for n in given):
+    if not all(is_number(n) for n in given):
         raise TypeError(f"{name}: got {given!r}, not all numbers; {accepted}")
-    low, high, step = given[:3]
-    start = given[3] if len(given) == 4 else low
-    if not (low < high and step > 0 and low <= start <= high):
-        raise ValueError(f"{name}: got {given!r}; accepted is low < high, step > 0, and start between them")
-    whole = all(isinstance(n, numbers.Integral) for n in given)
-    digits = None if whole else max(_decimals(n) for n in given)
+    whole = all(is_whole(n) for n in given)
+    plain = [int(n) if whole else float(n) for n in given]
+    low, high, step = plain[:3]
+    start = plain[3] if len(plain) == 4 else low
+    if not (-math.inf < low <= start <= high < math.inf and low < high and 0 < step < math.inf):
+        raise ValueError(f"{name}: got {given!r}; accepted is low < high, step > 0, and start between them, all finite")
+    digits = None if whole else max(_decimals(n) for n in plain)
     return {"low": low, "high": high, "step": step, "start": start, "digits": digits}
 
 
 def _decimals(number: float) -> int:
-    text = f"{float(number):.10f}".rstrip("0")
-    return len(text.partition(".")[2])
+    """How many decimals the shortest text of the number has: 12 for 1e-12."""
+    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
+    return max(0, -int(exponent))
+
+
+def _readout(plan: dict[str, Any]) -> str:
+    """d3's format of a range with floats: its decimals, or with an exponent where a number below 1e-4 may come."""
+    sizes = [abs(plan[part]) for part in ("low", "high", "step", "start") if plan[part]]
+    if min(sizes) >= 1e-4:
+        return f".{plan['digits']}f"
+    significant = plan["digits"] + math.floor(math.log10(max(sizes)))  # behind the point, of the largest number
+    return f".{min(significant, 16)}e"  # a float has 17 digits
 
 
 def _control(ipywidgets: Any, name: str, plan: dict[str, Any]) -> Any:
     look = {"description": name, "style": {"description_width": "initial"}}
     if "choices" in plan:
-        numeric = all(isinstance(choice, numbers.Real) for choice in plan["choices"])
-        kind = ipywidgets.SelectionSlider if numeric else ipywidgets.Dropdown
-        return kind(options=plan["choices"], value=plan["choices"][0], **look)
+        numeric = all(is_number(choice) for choice in plan["choices"])
+        control = ipywidgets.SelectionSlider if numeric else ipywidgets.Dropdown
+        return control(options=plan["choices"], value=plan["choices"][0], **look)
     limits = {"min": plan["low"], "max": plan["high"], "step": plan["step"], "value": plan["start"], **look}
     if plan["digits"] is None:
         return ipywidgets.IntSlider(**limits)
-    return ipywidgets.FloatSlider(readout_format=f".{plan['digits']}f", **limits)
+    return ipywidgets.FloatSlider(readout_format=_readout(plan), **limits)
 
 
 @functools.cache
 def _slide_class() -> tuple[type, Any]:
     """The box class and the ipywidgets module, when the first slider is made."""
-    try:
-        import ipywidgets
-    except ImportError as error:
-        raise ImportError(
-            'mhalib.widgets.slide needs ipywidgets: pip install "mhalib[book]", or pip install ipywidgets; '
-            "calling the drawing function yourself gives the same figure"
-        ) from error
+    otherwise = "calling the drawing function yourself gives the same figure"
+    ipywidgets: Any = require("ipywidgets", by="mhalib.widgets.slide", instead=otherwise)
 
     class Slide(ipywidgets.VBox):
         def __init__(self, draw: Callable[..., Any], controls: dict[str, Any], plans: dict[str, dict[str, Any]]):
@@ -123,6 +131,7 @@ def _slide_class() -> tuple[type, Any]:
 
         def _picture(self) -> str:
             made = self._draw(**self.values)
+            figure: Any
             figure, alt = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
             if not hasattr(figure, "savefig"):
                 raise TypeError(
