@@ -128,12 +128,10 @@ def run(request: Request) -> Result:
         key,
         value,
         request.key_lengths,
+        request.query_lengths,
         causal=request.causal,
         window=request.window,
         scale=request.scale,
         softcap=request.softcap,
     )
-    padded = request.padded_queries()
-    if padded is not None:
-        output, lse = output.masked_fill(padded, 0.0), lse.masked_fill(padded[..., 0], -torch.inf)
     return Result(output, None, lse if request.return_lse else None)

@@ -12,8 +12,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-#: Products of float32 numbers in full precision; triton's default, "tf32", would keep 10 of the 23 bits.
-PRECISION = "ieee"
 MAX_HEAD_DIM = 256
 LOG2_E = 1.4426950408889634
 
@@ -108,6 +106,9 @@ def too_large(chip: int, dtype: torch.dtype, head_dim: int) -> bool:
     return chip < 80 and dtype == torch.float32 and head_dim > 128
 
 
+#: Parts at most that the keys of a head are split into in decoding, and how many of them are read at a time.
+MAX_SPLITS = 64
+CHUNK = 8
 #: Rows of a decoding tile at most: queries times the query heads that share a key head.
 DECODE_ROWS = 64
 
@@ -133,16 +134,33 @@ def window_size(window: int | None, lq: int, lk: int) -> int:
     return 0 if window is None else min(window, lq + lk)
 
 
+def precision(x: Tensor) -> str:
+    """How tensors like `x` are multiplied on their device, see `precision_of`. The interpreter has one way only."""
+    if x.device.type != "cuda":
+        return "ieee"
+    major, minor = torch.cuda.get_device_capability(x.device)
+    return precision_of(10 * major + minor, x.dtype)
+
+
+def precision_of(chip: int, dtype: torch.dtype) -> str:
+    return "tf32x3" if dtype == torch.float32 and chip >= 80 else "ieee"
+
+
 def is_wide(config: Config, *tensors: Tensor) -> bool:
     """Does a tile of any of these span 2^31 elements? Inside a tile places are otherwise counted in 32 bits."""
     rows = max(config.block_q, config.block_k)
     return any(rows * abs(x.stride(2)) + padded(x.shape[3]) * abs(x.stride(3)) >= 2**31 for x in tensors)
 
 
+def keys_seen(window: int | None, lq: int, lk: int) -> int:
+    """How many keys the queries of a sequence see together at most: those of one window and of each step further."""
+    return lk if window is None else min(lk, window + lq - 1)
+
+
 def splits(programs: int, lk: int, block_k: int, processors: int) -> int:
-    """How many programs share the keys of a head in decoding: enough for two on each of the chip's processors, as
-    long as each has four tiles to read; at most 64, since they are joined one after the other."""
-    return max(1, min(2 * processors // max(programs, 1), lk // (4 * block_k), 64))
+    """How many programs share the `lk` keys of a head that are seen in decoding: enough for two on each of the chip's
+    processors, as long as each has four tiles to read; at most 64, since their parts are joined by one program."""
+    return max(1, min(2 * processors // max(programs, 1), lk // (4 * block_k), MAX_SPLITS))
 
 
 def processors(device: torch.device) -> int:

@@ -9,8 +9,13 @@ import contextlib
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from mhalib.backends.triton import backward, decode, forward
+
+
+#: The smallest normal number of float32: a scale below it would be 0 in a kernel, and −inf · 0 is NaN.
+TINY = torch.finfo(torch.float32).tiny
 
 
 def attend(
@@ -18,19 +23,52 @@ def attend(
     key: Tensor,
     value: Tensor,
     key_lengths: Tensor | None = None,
+    query_lengths: Tensor | None = None,
     *,
     causal: bool = False,
     window: int | None = None,
     scale: float,
     softcap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(output (B, Hq, Lq, Dv), lse (B, Hq, Lq) in float32), differentiable once with respect to query, key, value."""
+    """(output (B, Hq, Lq, Dv), lse (B, Hq, Lq) in float32), differentiable once with respect to query, key, value.
+
+    Raises:
+        RuntimeError: forward-mode differentiation of one of the three, or a second derivative.
+    """
+    if forward_ad._current_level >= 0:
+        query, key, value = _NoForwardMode.apply(query, key, value)
     # The kernels take the largest score before scaling it, which needs a scale above 0.
     if scale < 0:
         query, scale = -query, -scale
-    elif scale == 0:
+    if scale < TINY:
         query, scale = query * 0, 1.0
-    return triton_attention(query, key, value, key_lengths, causal, window, scale, softcap)
+    return triton_attention(query, key, value, key_lengths, query_lengths, causal, window, scale, softcap)
+
+
+class _NoForwardMode(torch.autograd.Function):
+    """The same tensors, with a refusal where a derivative is carried forward: an operator of torch would drop it, and
+    the answer would be 0. It is asked for only while forward mode is on."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(x.view_as(x) for x in tensors)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> tuple[Tensor, ...]:
+        return grads
+
+    @staticmethod
+    def jvp(ctx, *tangents: Tensor | None):
+        raise RuntimeError(
+            "the triton backend has no forward-mode derivative: torch.func.jvp, jacfwd, hessian and dual tensors cannot "
+            "go through it. Take backend='reference', or reverse mode (torch.func.grad, backward)"
+        )
 
 
 def autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -47,6 +85,7 @@ def triton_attention(
     key: Tensor,
     value: Tensor,
     key_lengths: Tensor | None,
+    query_lengths: Tensor | None,
     causal: bool,
     window: int | None,
     scale: float,
@@ -55,11 +94,11 @@ def triton_attention(
     """One launch for many queries; for few, the keys are split over the chip and the parts joined."""
     kernel = decode.decode if decode.suits(query, key) else forward.forward
     with _device_of(query):
-        return kernel(query, key, value, key_lengths, causal=causal, window=window, scale=scale, softcap=softcap)
+        return kernel(query, key, value, key_lengths, query_lengths, causal=causal, window=window, scale=scale, softcap=softcap)
 
 
 @triton_attention.register_fake
-def _(query, key, value, key_lengths, causal, window, scale, softcap):
+def _(query, key, value, key_lengths, query_lengths, causal, window, scale, softcap):
     output = query.new_empty(*query.shape[:3], value.shape[3])
     return output, query.new_empty(query.shape[:3], dtype=torch.float32)
 
@@ -74,6 +113,7 @@ def triton_attention_backward(
     output: Tensor,
     lse: Tensor,
     key_lengths: Tensor | None,
+    query_lengths: Tensor | None,
     causal: bool,
     window: int | None,
     scale: float,
@@ -89,6 +129,7 @@ def triton_attention_backward(
             output,
             lse,
             key_lengths,
+            query_lengths,
             causal=causal,
             window=window,
             scale=scale,
@@ -97,19 +138,18 @@ def triton_attention_backward(
 
 
 @triton_attention_backward.register_fake
-def _(grad_output, grad_lse, query, key, value, output, lse, key_lengths, causal, window, scale, softcap):
+def _(grad_output, grad_lse, query, key, value, output, lse, key_lengths, query_lengths, causal, window, scale, softcap):
     return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
 
 
 def _save(ctx, inputs, output):
-    query, key, value, key_lengths, *ctx.options = inputs
-    ctx.save_for_backward(query, key, value, *output, key_lengths)
+    query, key, value, key_lengths, query_lengths, *ctx.options = inputs
+    ctx.save_for_backward(query, key, value, *output, key_lengths, query_lengths)
 
 
 def _differentiate(ctx, grad_output, grad_lse):
-    *tensors, key_lengths = ctx.saved_tensors
-    grads = triton_attention_backward(grad_output, grad_lse, *tensors, key_lengths, *ctx.options)
-    return *grads, None, None, None, None, None
+    grads = triton_attention_backward(grad_output, grad_lse, *ctx.saved_tensors, *ctx.options)
+    return *grads, None, None, None, None, None, None
 
 
 def _refuse(ctx, *grads):
@@ -121,6 +161,27 @@ def _refuse(ctx, *grads):
 
 triton_attention.register_autograd(_differentiate, setup_context=_save)
 triton_attention_backward.register_autograd(_refuse)
+
+
+def _mapped(operator):
+    """A rule for torch.func.vmap: the axis that is mapped over becomes part of the batch."""
+
+    def rule(info, axes, *arguments):
+        def fold(x, axis):
+            if not isinstance(x, Tensor):
+                return x
+            x = x.expand(info.batch_size, *x.shape) if axis is None else x.movedim(axis, 0)
+            return x.flatten(0, 1)
+
+        results = operator(*(fold(x, axis) for x, axis in zip(arguments, axes, strict=True)))
+        batch = results[0].shape[0] // info.batch_size
+        return tuple(x.unflatten(0, (info.batch_size, batch)) for x in results), (0,) * len(results)
+
+    return rule
+
+
+triton_attention.register_vmap(_mapped(triton_attention))
+triton_attention_backward.register_vmap(_mapped(triton_attention_backward))
 
 
 def _device_of(x: Tensor):
