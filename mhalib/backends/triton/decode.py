@@ -55,7 +55,9 @@ def decode_kernel(
     v_base = V + batch * v_b + kv_head * v_h
 
     # What this split reads: an equal share of the keys that some wanted query may see, in whole tiles.
-    start, _, _, stop = keys_of_queries(0, wanted, shift, length, window, BLOCK_Q, BLOCK_K, CAUSAL, WINDOWED)
+    start, _left, _right, stop = keys_of_queries(
+        0, wanted, shift, length, window, BLOCK_Q, BLOCK_K, CAUSAL, WINDOWED
+    )  # fmt: skip
     share = tl.cdiv(tl.cdiv(stop - start, splits), BLOCK_K) * BLOCK_K
     begin = start + split * share
     end = tl.minimum(stop, begin + share)

@@ -13,7 +13,6 @@ from torch.autograd import forward_ad
 
 from mhalib.backends.triton import backward, decode, forward
 
-
 #: The smallest normal number of float32: a scale below it would be 0 in a kernel, and −inf · 0 is NaN.
 TINY = torch.finfo(torch.float32).tiny
 
@@ -35,40 +34,13 @@ def attend(
     Raises:
         RuntimeError: forward-mode differentiation of one of the three, or a second derivative.
     """
-    if forward_ad._current_level >= 0:
-        query, key, value = _NoForwardMode.apply(query, key, value)
     # The kernels take the largest score before scaling it, which needs a scale above 0.
     if scale < 0:
         query, scale = -query, -scale
     if scale < TINY:
         query, scale = query * 0, 1.0
-    return triton_attention(query, key, value, key_lengths, query_lengths, causal, window, scale, softcap)
-
-
-class _NoForwardMode(torch.autograd.Function):
-    """The same tensors, with a refusal where a derivative is carried forward: an operator of torch would drop it, and
-    the answer would be 0. It is asked for only while forward mode is on."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(*tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(x.view_as(x) for x in tensors)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx, *grads: Tensor) -> tuple[Tensor, ...]:
-        return grads
-
-    @staticmethod
-    def jvp(ctx, *tangents: Tensor | None):
-        raise RuntimeError(
-            "the triton backend has no forward-mode derivative: torch.func.jvp, jacfwd, hessian and dual tensors cannot "
-            "go through it. Take backend='reference', or reverse mode (torch.func.grad, backward)"
-        )
+    call = _Transformed.apply if _in_a_transform() else triton_attention
+    return call(query, key, value, key_lengths, query_lengths, causal, window, scale, softcap)
 
 
 def autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -94,7 +66,9 @@ def triton_attention(
     """One launch for many queries; for few, the keys are split over the chip and the parts joined."""
     kernel = decode.decode if decode.suits(query, key) else forward.forward
     with _device_of(query):
-        return kernel(query, key, value, key_lengths, query_lengths, causal=causal, window=window, scale=scale, softcap=softcap)
+        return kernel(
+            query, key, value, key_lengths, query_lengths, causal=causal, window=window, scale=scale, softcap=softcap
+        )
 
 
 @triton_attention.register_fake
@@ -138,7 +112,9 @@ def triton_attention_backward(
 
 
 @triton_attention_backward.register_fake
-def _(grad_output, grad_lse, query, key, value, output, lse, key_lengths, query_lengths, causal, window, scale, softcap):
+def _(
+    grad_output, grad_lse, query, key, value, output, lse, key_lengths, query_lengths, causal, window, scale, softcap
+):
     return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
 
 
@@ -159,8 +135,55 @@ def _refuse(ctx, *grads):
     )
 
 
+def _refuse_forward(ctx, *tangents):
+    raise RuntimeError(
+        "the triton backend has no forward-mode derivative: torch.func.jvp, jacfwd, hessian and dual tensors "
+        "cannot go through it. Take backend='reference', or reverse mode (torch.func.grad, backward)"
+    )
+
+
 triton_attention.register_autograd(_differentiate, setup_context=_save)
 triton_attention_backward.register_autograd(_refuse)
+
+
+def _in_a_transform() -> bool:
+    """Is a transform of torch.func, or forward mode, on? Operators of torch know neither: under torch.func.grad they
+    fail, and a derivative that is carried forward they drop, so that the answer would be 0."""
+    if torch.compiler.is_compiling():
+        if forward_ad._current_level >= 0:
+            _refuse_forward(None)
+        return False
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+class _TransformedBackward(torch.autograd.Function):
+    """The backward operator for transforms: it can be mapped over, and differentiated neither way."""
+
+    generate_vmap_rule = True
+    setup_context = staticmethod(lambda ctx, inputs, output: None)
+    backward = staticmethod(_refuse)
+    jvp = staticmethod(_refuse_forward)
+
+    @staticmethod
+    def forward(*arguments):
+        return triton_attention_backward(*arguments)
+
+
+class _Transformed(torch.autograd.Function):
+    """The operator for transforms."""
+
+    generate_vmap_rule = True
+    setup_context = staticmethod(_save)
+    jvp = staticmethod(_refuse_forward)
+
+    @staticmethod
+    def forward(*arguments):
+        return triton_attention(*arguments)
+
+    @staticmethod
+    def backward(ctx, grad_output, grad_lse):
+        grads = _TransformedBackward.apply(grad_output, grad_lse, *ctx.saved_tensors, *ctx.options)
+        return *grads, None, None, None, None, None, None
 
 
 def _mapped(operator):
