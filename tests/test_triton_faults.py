@@ -69,9 +69,7 @@ FAULTS = [
         "delta",
         "test_causal_rows_without_keys",
     ),
-    Fault(
-        "parts joined without their weights", "decode.py", "output += share * ", "output += ", f"{FEW} and one_query"
-    ),
+    Fault("parts joined without their weights", "decode.py", "shares[:, None] * tile", "tile", f"{FEW} and one_query"),
     # -------------------------------------------------------------------------------------- heads
     Fault(
         "wrong group map in dK and dV",
@@ -120,8 +118,10 @@ FAULTS = [
     Fault(
         "causal aligned at the top left in dK and dV only",
         "backward.py",
-        "shift = lk - lq\n    length = length_of(LENGTHS, batch, lk, HAS_LENGTHS)\n\n    k = ",
-        "shift = 0\n    length = length_of(LENGTHS, batch, lk, HAS_LENGTHS)\n\n    k = ",
+        "shift = lk - lq\n    length = length_of(LENGTHS, batch, lk, HAS_LENGTHS)\n"
+        "    wanted = length_of(QUERY_LENGTHS, batch, lq, HAS_QUERY_LENGTHS)\n\n    k = ",
+        "shift = 0\n    length = length_of(LENGTHS, batch, lk, HAS_LENGTHS)\n"
+        "    wanted = length_of(QUERY_LENGTHS, batch, lq, HAS_QUERY_LENGTHS)\n\n    k = ",
         f"{MANY} and causal_fewer_queries",
     ),
     Fault(
@@ -140,8 +140,8 @@ FAULTS = [
     Fault(
         "lengths ignored",
         "common.py",
-        "return tl.minimum(tl.load(LENGTHS + batch).to(tl.int32), lk)",
-        "return lk",
+        "return tl.minimum(tl.load(LENGTHS + batch).to(tl.int32), most)",
+        "return most",
         f"{MANY} and lengths and not causal and not window and not odd",
     ),
     Fault(
@@ -150,6 +150,34 @@ FAULTS = [
         "tl.where(real, dv, 0.0)",
         "dv",
         "test_rows_without_keys and many",
+    ),
+    Fault(
+        "tiles of a window taken as whole too early",
+        "common.py",
+        "left = (tl.maximum(0, last - window + 1) + BLOCK_K - 1)",
+        "left = tl.maximum(0, last - window + 1)",
+        f"{MANY} and window_past",
+    ),
+    Fault(
+        "tiles of a window taken as whole too long in dK and dV",
+        "common.py",
+        "until = first - shift + window",
+        "until = last - shift + window",
+        f"{MANY} and window_past",
+    ),
+    Fault(
+        "rows that nobody wants are given an output",
+        "forward.py",
+        "alive = (total > 0) & (queries < wanted)",
+        "alive = total > 0",
+        f"{MANY} and padded",
+    ),
+    Fault(
+        "rows that nobody wants are given an output in decoding",
+        "decode.py",
+        "alive = (total > 0) & (queries < wanted)",
+        "alive = total > 0",
+        f"{FEW} and padded",
     ),
     # -------------------------------------------------------------------------------------- numbers
     Fault("log-sum-exp in base 2", "forward.py", "tl.log2(total)) * LN_2", "tl.log2(total))", f"{MANY} and one_tile"),
@@ -177,7 +205,7 @@ FAULTS = [
     Fault(
         "gradient of the log-sum-exp omitted",
         "backward.py",
-        "delta -= tl.load(grad_lse, mask=queries < lq, other=0.0)",
+        "delta -= tl.load(grad_lse, mask=queries < wanted, other=0.0)",
         "pass",
         f"{MANY} and one_tile",
     ),

@@ -2,7 +2,7 @@
 
 The rows were chosen by compiling them ahead of time (see `ahead_of_time`), none by a clock: they fit the chip's shared
 memory without spilling much. Of the forward tiles that do, the one with most work between two barriers is taken: on
-Hopper 128 × 128 at head size 128, which waits and rescales half as often as 128 × 64.
+Hopper 128 × 128 at head sizes up to 128, which waits and rescales half as often as 128 × 64.
 `python -m mhalib.backends.triton.ahead_of_time` shows what the compiler makes of them. Nothing here imports triton.
 """
 
@@ -67,7 +67,7 @@ _HALF = {
         "decode": ((16, 64, 4, 3), (16, 64, 4, 3), (16, 32, 4, 2)),
     },
     100: {  # Blackwell, data centre: B200
-        "forward": ((128, 64, 4, 3), (128, 64, 8, 3), (64, 64, 8, 2)),
+        "forward": ((128, 128, 8, 3), (128, 64, 8, 3), (64, 64, 8, 2)),
         "key_value": ((32, 128, 8, 2), (32, 64, 8, 2), (32, 32, 8, 1)),
         "query": ((128, 64, 8, 3), (128, 64, 8, 2), (64, 32, 8, 2)),
         "decode": ((16, 64, 4, 3), (16, 64, 4, 3), (16, 32, 4, 2)),

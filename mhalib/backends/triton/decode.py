@@ -117,12 +117,12 @@ def combine_kernel(
     columns = tl.arange(0, PAD_DV)
     output = tl.zeros([PAD_DV], tl.float32)
     for first in range(0, splits, CHUNK):
-        split = first + tl.arange(0, CHUNK)
-        places = row + split.to(tl.int64) * part
-        shares = tl.exp(tl.load(LSES + places, mask=split < splits, other=float("-inf")) - pivot)
+        chunk = first + tl.arange(0, CHUNK)
+        places = row + chunk.to(tl.int64) * part
+        shares = tl.exp(tl.load(LSES + places, mask=chunk < splits, other=float("-inf")) - pivot)
         tile = tl.load(
             PARTS + places[:, None] * DV + columns[None, :],
-            mask=(split < splits)[:, None] & (columns < DV)[None, :],
+            mask=(chunk < splits)[:, None] & (columns < DV)[None, :],
             other=0.0,
         )
         output += tl.sum(shares[:, None] * tile, 0)

@@ -156,36 +156,6 @@ def _in_a_transform() -> bool:
     return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
-class _TransformedBackward(torch.autograd.Function):
-    """The backward operator for transforms: it can be mapped over, and differentiated neither way."""
-
-    generate_vmap_rule = True
-    setup_context = staticmethod(lambda ctx, inputs, output: None)
-    backward = staticmethod(_refuse)
-    jvp = staticmethod(_refuse_forward)
-
-    @staticmethod
-    def forward(*arguments):
-        return triton_attention_backward(*arguments)
-
-
-class _Transformed(torch.autograd.Function):
-    """The operator for transforms."""
-
-    generate_vmap_rule = True
-    setup_context = staticmethod(_save)
-    jvp = staticmethod(_refuse_forward)
-
-    @staticmethod
-    def forward(*arguments):
-        return triton_attention(*arguments)
-
-    @staticmethod
-    def backward(ctx, grad_output, grad_lse):
-        grads = _TransformedBackward.apply(grad_output, grad_lse, *ctx.saved_tensors, *ctx.options)
-        return *grads, None, None, None, None, None, None
-
-
 def _mapped(operator):
     """A rule for torch.func.vmap: the axis that is mapped over becomes part of the batch."""
 
@@ -205,6 +175,36 @@ def _mapped(operator):
 
 triton_attention.register_vmap(_mapped(triton_attention))
 triton_attention_backward.register_vmap(_mapped(triton_attention_backward))
+
+
+class _TransformedBackward(torch.autograd.Function):
+    """The backward operator for transforms: it can be mapped over, and differentiated neither way."""
+
+    vmap = staticmethod(_mapped(lambda *arguments: _TransformedBackward.apply(*arguments)))
+    setup_context = staticmethod(lambda ctx, inputs, output: None)
+    backward = staticmethod(_refuse)
+    jvp = staticmethod(_refuse_forward)
+
+    @staticmethod
+    def forward(*arguments):
+        return triton_attention_backward(*arguments)
+
+
+class _Transformed(torch.autograd.Function):
+    """The operator for transforms."""
+
+    vmap = staticmethod(_mapped(lambda *arguments: _Transformed.apply(*arguments)))
+    setup_context = staticmethod(_save)
+    jvp = staticmethod(_refuse_forward)
+
+    @staticmethod
+    def forward(*arguments):
+        return triton_attention(*arguments)
+
+    @staticmethod
+    def backward(ctx, grad_output, grad_lse):
+        grads = _TransformedBackward.apply(grad_output, grad_lse, *ctx.saved_tensors, *ctx.options)
+        return *grads, None, None, None, None, None, None
 
 
 def _device_of(x: Tensor):
