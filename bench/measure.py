@@ -115,8 +115,8 @@ def table(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def write(outcomes: list[Outcome], device: str) -> Path:
-    """Everything, with what it ran on, as bench/results/<device>.json."""
+def write(outcomes: list[Outcome], device: str, **notes: object) -> Path:
+    """Everything, with what it ran on and with `notes`, as bench/results/<device>.json."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent)
     record = {
         "device": device,
@@ -127,7 +127,7 @@ def write(outcomes: list[Outcome], device: str) -> Path:
         "commit": commit.stdout.strip() or None,
         "date": time.strftime("%Y-%m-%d"),
         "outcomes": [asdict(outcome) for outcome in outcomes],
-    }
+    } | notes
     path = RESULTS / f"{''.join(c if c.isalnum() else '-' for c in device.lower()).strip('-')}.json"
     path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path

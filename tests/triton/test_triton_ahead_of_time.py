@@ -86,10 +86,28 @@ def test_half_precision_is_multiplied_by_the_tensor_cores(chip):
     assert all(products[kernel, 128] == own for kernel in ("forward", "key_value", "query"))
 
 
-def test_float32_is_multiplied_in_full_precision():
-    """triton #1671, #8654; triton_docs_tutorials #6: TF32 by default loses 13 of the 23 bits."""
+def test_float32_is_multiplied_by_three_products_of_tf32():
+    """triton #1671, #8654; triton_docs_tutorials #6: one product of TF32, the default, loses 13 of the 23 bits."""
     products = {row.product for row in compiled() if row.dtype == "fp32" and row.product != "none"}
-    assert products == {"fma.rn.f32"}
+    assert products == {"mma.sync"}
+    assert compile_here("-c", FLOAT32).split() == ["3.0"]
+
+
+#: How many products of TF32 there are to one of float16 in the same tile.
+FLOAT32 = """
+import os, tempfile
+os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
+from mhalib.backends.triton import ahead_of_time, configs
+
+def code(chip, dtype):
+    config = configs.Config(16, 32, 4, 1)
+    return ahead_of_time.compile_kernel(chip, dtype, "decode", config, **configs.sizes(16, 16)).asm["ptx"]
+
+three, half = code(80, "fp32"), code(80, "fp16")
+assert "cvt.rna.tf32.f32" in three
+# An instruction multiplies 8 numbers of TF32 in a row, and 16 of float16.
+print(three.count("m16n8k8.row.col.f32.tf32") / half.count("m16n8k16.row.col.f32.f16") / 2)
+"""
 
 
 #: What a launch can ask for beside the plain case. The interpreter accepts code that the compiler does not.
@@ -101,12 +119,12 @@ from mhalib.backends.triton import ahead_of_time, configs
 sizes = r"|^(lq|lk|heads|kv_heads|window|splits|part)$"
 variants = {
     "every size is 1": dict(ones="_d$" + sizes),
-    "every size and stride is 1": dict(ones="_[bhld]$" + sizes, SPLITS=1, PAD_SPLITS=1),
+    "every size and stride is 1": dict(ones="_[bhld]$" + sizes),
     "no stride is 1": dict(ones="^$"),
     "not causal": dict(CAUSAL=False),
     "not causal, every size is 1": dict(CAUSAL=False, ones="_d$" + sizes),
     "window, both sides": dict(CAUSAL=False, WINDOWED=True, ones="_d$" + sizes),
-    "everything": dict(WINDOWED=True, HAS_LENGTHS=True, CAPPED=True, WIDE=True, GROUP=1),
+    "everything": dict(WINDOWED=True, HAS_LENGTHS=True, HAS_QUERY_LENGTHS=True, CAPPED=True, WIDE=True, GROUP=1),
 }
 for kernel in ahead_of_time.KERNELS:
     for name, options in variants.items():
@@ -148,6 +166,8 @@ def test_what_the_table_leaves_out_fits_too():
     rows = ahead_of_time.parse([",".join(ahead_of_time.Row._fields), *lines])
     assert len(rows) == 11 + 9
     assert [row for row in rows if row.shared > SHARED_LIMIT[row.chip]] == []
+    products = {(row.chip, row.product) for row in rows if row.dtype == "fp32"}
+    assert products == {(75, "fma.rn.f32"), (89, "mma.sync")}
 
 
 def test_a_chip_that_is_not_listed_takes_the_row_of_a_smaller_one():

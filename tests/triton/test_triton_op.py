@@ -22,10 +22,10 @@ OPTIONS = {
     "lengths": {"key_lengths": torch.tensor([30])},
     "softcap": {"softcap": 2.0},
 }
-#: (key_lengths, causal, window, scale, softcap) of the operator itself.
+#: (key_lengths, query_lengths, causal, window, scale, softcap) of the operator itself.
 ARGUMENTS = {
-    "causal": (None, True, None, 0.25, None),
-    "everything": (torch.tensor([30]), True, 9, 0.25, 2.0),
+    "causal": (None, None, True, None, 0.25, None),
+    "everything": (torch.tensor([30]), torch.tensor([2]), True, 9, 0.25, 2.0),
 }
 
 

@@ -93,8 +93,11 @@ def capability(device: torch.device) -> tuple[int, int] | None:
 def for_auto(request: Request) -> tuple[bool, str]:
     """(should `auto` take these kernels, why or why not).
 
-    torch's kernels are the fastest where they need no mask of Lq × Lk: those of Triton are for what they cannot do
-    without one, or not at all. Not measured on each chip; the sides of this choice are equal in their results.
+    The other choice is torch's `scaled_dot_product_attention`, whose kernels are the fastest where they need no mask of
+    Lq × Lk: those of Triton are for what it cannot do without one, or not at all. (torch 2.13 has a second function for
+    half precision, `torch.nn.attention.varlen.varlen_attn`, with windows, lengths and the log-sum-exp, and a bias
+    `causal_lower_right` for the mask of bottom-right alignment. This library calls neither.) Not measured on each
+    chip; the sides of this choice are equal in their results.
     """
     reason = refusal(request)
     if reason:
@@ -107,16 +110,27 @@ def for_auto(request: Request) -> tuple[bool, str]:
             "are faster there"
         )
     if request.window is not None:
-        return True, "a window is walked tile by tile, where torch's kernels read a mask of Lq × Lk"
+        return True, (
+            "a window is walked tile by tile, where torch's scaled_dot_product_attention would read a mask of Lq × Lk"
+        )
     if request.key_lengths is not None:
-        return True, "keys past each length are not read, where torch's kernels read a mask"
+        return True, (
+            "keys past each length are not read, where torch's scaled_dot_product_attention would read them and a mask"
+        )
+    if request.query_lengths is not None:
+        return True, "queries past each length are not computed, where torch's scaled_dot_product_attention would"
     if request.causal and request.lq != request.lk:
-        return True, "torch's causal flag is aligned at the top left, and its kernels would read a mask instead"
+        return True, (
+            "the causal flag of torch's scaled_dot_product_attention is aligned at the top left, so that it would read "
+            "a mask"
+        )
     if request.softcap is not None:
-        return True, "scores are capped inside the tile"
+        return True, "scores are capped inside the tile, and torch's scaled_dot_product_attention has no softcap"
     if request.return_lse:
-        return True, "the log-sum-exp comes with the output"
-    return False, "torch's fused kernels serve this request without a mask"
+        return True, (
+            "the log-sum-exp comes with the output, and torch's scaled_dot_product_attention does not return it"
+        )
+    return False, "torch's scaled_dot_product_attention serves this request without a mask"
 
 
 def run(request: Request) -> Result:
@@ -128,12 +142,10 @@ def run(request: Request) -> Result:
         key,
         value,
         request.key_lengths,
+        request.query_lengths,
         causal=request.causal,
         window=request.window,
         scale=request.scale,
         softcap=request.softcap,
     )
-    padded = request.padded_queries()
-    if padded is not None:
-        output, lse = output.masked_fill(padded, 0.0), lse.masked_fill(padded[..., 0], -torch.inf)
     return Result(output, None, lse if request.return_lse else None)

@@ -114,11 +114,12 @@ def compile_kernel(chip: int, dtype: str, kernel: str, config: configs.Config, *
         "CAUSAL": True,
         "WINDOWED": False,
         "HAS_LENGTHS": False,
+        "HAS_QUERY_LENGTHS": False,
         "CAPPED": False,
         "WIDE": False,
-        "PRECISION": configs.PRECISION,
-        "SPLITS": 16,
-        "PAD_SPLITS": 16,
+        "PRECISION": configs.precision_of(chip, getattr(torch, DTYPES[dtype])),
+        "PAD_SPLITS": configs.MAX_SPLITS,
+        "CHUNK": configs.CHUNK,
     } | constants
     signature, attributes, constant_arguments = {}, {}, {}
     for index, name in enumerate(function.arg_names):
@@ -142,7 +143,7 @@ def version() -> str:
 
 
 def _type_of(name: str, kernel: str, dtype: str) -> str:
-    if name == "LENGTHS":
+    if name in ("LENGTHS", "QUERY_LENGTHS"):
         return "*i32"
     if name in ("LSE", "GRAD_LSE", "DELTA", "LSES", "PARTS") or (name == "OUT" and kernel == "decode"):
         return "*fp32"

@@ -20,25 +20,25 @@ from torch import Tensor
 
 from mhalib.backends.triton import configs
 from mhalib.backends.triton.common import (
-    capped,
-    dot,
+    SIZES,
     keys_of_queries,
     length_of,
     load_lse,
     load_rows,
     queries_of_keys,
     store_rows,
-    visible,
 )
+from mhalib.backends.triton.walks import walk_keys, walk_queries
 
 
 # fmt: off
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def delta_kernel(
-    OUT, GRAD_OUT, LSE, GRAD_LSE, DELTA,
+    OUT, GRAD_OUT, LSE, GRAD_LSE, DELTA, QUERY_LENGTHS,
     do_b, do_h, do_l, do_d, dlse_b, dlse_h, dlse_l,
     heads, lq,
-    DV: tl.constexpr, PAD_DV: tl.constexpr, BLOCK_Q: tl.constexpr, WIDE: tl.constexpr,
+    DV: tl.constexpr, PAD_DV: tl.constexpr, BLOCK_Q: tl.constexpr, HAS_QUERY_LENGTHS: tl.constexpr,
+    WIDE: tl.constexpr,
 ):
     # fmt: on
     blocks = tl.cdiv(lq, BLOCK_Q)
@@ -49,27 +49,30 @@ def delta_kernel(
     head = (head_index % heads).to(tl.int64)
     row = head_index.to(tl.int64) * lq
     queries = first + tl.arange(0, BLOCK_Q)
+    wanted = length_of(QUERY_LENGTHS, batch, lq, HAS_QUERY_LENGTHS)
 
-    output = load_rows(OUT + row * DV, first, lq, DV, 1, BLOCK_Q, DV, PAD_DV, True, False).to(tl.float32)
-    grad = load_rows(GRAD_OUT + batch * do_b + head * do_h, first, lq, do_l, do_d, BLOCK_Q, DV, PAD_DV, True, WIDE)
+    output = load_rows(OUT + row * DV, first, wanted, DV, 1, BLOCK_Q, DV, PAD_DV, True, False).to(tl.float32)
+    grad = load_rows(GRAD_OUT + batch * do_b + head * do_h, first, wanted, do_l, do_d, BLOCK_Q, DV, PAD_DV, True, WIDE)
     delta = tl.sum(output * grad.to(tl.float32), 1)
     grad_lse = GRAD_LSE + batch * dlse_b + head * dlse_h + queries.to(tl.int64) * dlse_l
-    delta -= tl.load(grad_lse, mask=queries < lq, other=0.0)
-    # The log-sum-exp of a row without keys is the constant −inf: whatever gradient arrives there, NaN included, ends.
-    lse = tl.load(LSE + row + queries, mask=queries < lq, other=float("-inf"))
+    delta -= tl.load(grad_lse, mask=queries < wanted, other=0.0)
+    # The log-sum-exp of a row without keys, and of one that nobody wants, is the constant −inf: whatever gradient
+    # arrives there, NaN included, ends.
+    lse = tl.load(LSE + row + queries, mask=queries < wanted, other=float("-inf"))
     tl.store(DELTA + row + queries, tl.where(lse == float("-inf"), 0.0, delta), mask=queries < lq)
 
 
 # fmt: off
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def key_value_kernel(
-    Q, K, V, GRAD_OUT, LSE, DELTA, GRAD_K, GRAD_V, LENGTHS,
+    Q, K, V, GRAD_OUT, LSE, DELTA, GRAD_K, GRAD_V, LENGTHS, QUERY_LENGTHS,
     factor, inner, cap, scale,
     q_b, q_h, q_l, q_d, k_b, k_h, k_l, k_d, v_b, v_h, v_l, v_d, do_b, do_h, do_l, do_d,
     kv_heads, lq, lk, window,
     GROUP: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, PAD_D: tl.constexpr, PAD_DV: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
-    HAS_LENGTHS: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    HAS_LENGTHS: tl.constexpr, HAS_QUERY_LENGTHS: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
     # fmt: on
     blocks = tl.cdiv(lk, BLOCK_K)
@@ -80,14 +83,16 @@ def key_value_kernel(
     kv_head = (head_index % kv_heads).to(tl.int64)
     shift = lk - lq
     length = length_of(LENGTHS, batch, lk, HAS_LENGTHS)
+    wanted = length_of(QUERY_LENGTHS, batch, lq, HAS_QUERY_LENGTHS)
 
     k = load_rows(K + batch * k_b + kv_head * k_h, first, length, k_l, k_d, BLOCK_K, D, PAD_D, True, WIDE)
     v = load_rows(V + batch * v_b + kv_head * v_h, first, length, v_l, v_d, BLOCK_K, DV, PAD_DV, True, WIDE)
     keys = first + tl.arange(0, BLOCK_K)
     dk = tl.zeros([BLOCK_K, PAD_D], tl.float32)
     dv = tl.zeros([BLOCK_K, PAD_DV], tl.float32)
-    start, middle, stop = queries_of_keys(first, shift, lq, window, BLOCK_Q, BLOCK_K, CAUSAL, WINDOWED)
-    stop = tl.where(first < length, stop, 0)
+    start, left, right, stop = queries_of_keys(
+        first, wanted, shift, length, window, BLOCK_Q, BLOCK_K, CAUSAL, WINDOWED
+    )  # fmt: skip
     for member in range(GROUP):
         head = kv_head * GROUP + member
         row = (batch * kv_heads * GROUP + head) * lq
@@ -95,15 +100,20 @@ def key_value_kernel(
         do_base = GRAD_OUT + batch * do_b + head * do_h
         if CAUSAL or WINDOWED:
             dk, dv = walk_queries(
-                dk, dv, k, v, keys, q_base, do_base, LSE, DELTA, row, start, tl.minimum(middle, stop), lq, shift,
+                dk, dv, k, v, keys, q_base, do_base, LSE, DELTA, row, start, left, wanted, shift,
                 length, window, factor, inner, cap, q_l, q_d, do_l, do_d, D, DV, PAD_D, PAD_DV, BLOCK_Q, CAUSAL,
                 WINDOWED, CAPPED, WIDE, PRECISION, True,
             )  # fmt: skip
-        if not WINDOWED:
+        dk, dv = walk_queries(
+            dk, dv, k, v, keys, q_base, do_base, LSE, DELTA, row, left, right, wanted, shift,
+            length, window, factor, inner, cap, q_l, q_d, do_l, do_d, D, DV, PAD_D, PAD_DV, BLOCK_Q, CAUSAL,
+            WINDOWED, CAPPED, WIDE, PRECISION, False,
+        )  # fmt: skip
+        if WINDOWED:
             dk, dv = walk_queries(
-                dk, dv, k, v, keys, q_base, do_base, LSE, DELTA, row, middle, stop, lq, shift,
+                dk, dv, k, v, keys, q_base, do_base, LSE, DELTA, row, right, stop, wanted, shift,
                 length, window, factor, inner, cap, q_l, q_d, do_l, do_d, D, DV, PAD_D, PAD_DV, BLOCK_Q, CAUSAL,
-                WINDOWED, CAPPED, WIDE, PRECISION, False,
+                WINDOWED, CAPPED, WIDE, PRECISION, True,
             )  # fmt: skip
     # Keys past the length were walked along with the others, as zeros; their gradient is 0.
     real = (keys < length)[:, None]
@@ -113,49 +123,16 @@ def key_value_kernel(
 
 
 # fmt: off
-@triton.jit
-def walk_queries(
-    dk, dv, k, v, keys, q_base, do_base,
-    LSE, DELTA,
-    row, begin, end, lq, shift, length, window,
-    factor, inner, cap,
-    q_l, q_d, do_l, do_d,
-    D: tl.constexpr, DV: tl.constexpr, PAD_D: tl.constexpr, PAD_DV: tl.constexpr, BLOCK_Q: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr,
-    PRECISION: tl.constexpr, PARTIAL: tl.constexpr,
-):
-    # fmt: on
-    """The tiles of queries from `begin` to `end`. Scores stand as (keys, queries): so P and dS enter their products
-    as they are, and only what comes from memory is transposed. Queries past `lq` have lse = inf, weights 0."""
-    for m in range(begin, end, BLOCK_Q):
-        queries = m + tl.arange(0, BLOCK_Q)
-        q = load_rows(q_base, m, lq, q_l, q_d, BLOCK_Q, D, PAD_D, True, WIDE)
-        lse = load_lse(LSE, row, queries, lq)
-        scores, slope = capped(dot(k, tl.trans(q), None, PRECISION), inner, cap, CAPPED)
-        weights = tl.exp2(scores * factor - lse[None, :])
-        if PARTIAL:
-            seen = visible(queries[None, :], keys[:, None], shift, length, window, CAUSAL, WINDOWED)
-            weights = tl.where(seen, weights, 0.0)
-        do = load_rows(do_base, m, lq, do_l, do_d, BLOCK_Q, DV, PAD_DV, True, WIDE)
-        dv = dot(weights.to(do.dtype), do, dv, PRECISION)
-        delta = tl.load(DELTA + row + queries, mask=queries < lq, other=0.0)
-        grad = weights * (dot(v, tl.trans(do), None, PRECISION) - delta[None, :])
-        if CAPPED:
-            grad = grad * slope
-        dk = dot(grad.to(q.dtype), q, dk, PRECISION)
-    return dk, dv
-
-
-# fmt: off
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def query_kernel(
-    Q, K, V, GRAD_OUT, LSE, DELTA, GRAD_Q, LENGTHS,
+    Q, K, V, GRAD_OUT, LSE, DELTA, GRAD_Q, LENGTHS, QUERY_LENGTHS,
     factor, inner, cap, scale,
     q_b, q_h, q_l, q_d, k_b, k_h, k_l, k_d, v_b, v_h, v_l, v_d, do_b, do_h, do_l, do_d,
     heads, lq, lk, window,
     GROUP: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, PAD_D: tl.constexpr, PAD_DV: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
-    HAS_LENGTHS: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    HAS_LENGTHS: tl.constexpr, HAS_QUERY_LENGTHS: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
     # fmt: on
     blocks = tl.cdiv(lq, BLOCK_Q)
@@ -169,58 +146,39 @@ def query_kernel(
     first = block * BLOCK_Q
     shift = lk - lq
     length = length_of(LENGTHS, batch, lk, HAS_LENGTHS)
+    wanted = length_of(QUERY_LENGTHS, batch, lq, HAS_QUERY_LENGTHS)
 
     row = head_index.to(tl.int64) * lq
     queries = first + tl.arange(0, BLOCK_Q)
-    q = load_rows(Q + batch * q_b + head * q_h, first, lq, q_l, q_d, BLOCK_Q, D, PAD_D, True, WIDE)
-    do = load_rows(GRAD_OUT + batch * do_b + head * do_h, first, lq, do_l, do_d, BLOCK_Q, DV, PAD_DV, True, WIDE)
-    lse = load_lse(LSE, row, queries, lq)
-    delta = tl.load(DELTA + row + queries, mask=queries < lq, other=0.0)
+    q = load_rows(Q + batch * q_b + head * q_h, first, wanted, q_l, q_d, BLOCK_Q, D, PAD_D, True, WIDE)
+    do = load_rows(GRAD_OUT + batch * do_b + head * do_h, first, wanted, do_l, do_d, BLOCK_Q, DV, PAD_DV, True, WIDE)
+    lse = load_lse(LSE, row, queries, wanted)
+    delta = tl.load(DELTA + row + queries, mask=queries < wanted, other=0.0)
     k_base = K + batch * k_b + (head // GROUP) * k_h
     v_base = V + batch * v_b + (head // GROUP) * v_h
     dq = tl.zeros([BLOCK_Q, PAD_D], tl.float32)
 
-    start, middle, stop = keys_of_queries(first, shift, length, window, BLOCK_Q, BLOCK_K, CAUSAL, WINDOWED)
-    if not WINDOWED:
+    start, left, right, stop = keys_of_queries(
+        first, wanted, shift, length, window, BLOCK_Q, BLOCK_K, CAUSAL, WINDOWED
+    )  # fmt: skip
+    if WINDOWED:
         dq = walk_keys(
-            dq, q, do, lse, delta, queries, k_base, v_base, start, middle, shift, length, window,
+            dq, q, do, lse, delta, queries, k_base, v_base, start, left, shift, length, window,
             factor, inner, cap, k_l, k_d, v_l, v_d, D, DV, PAD_D, PAD_DV, BLOCK_K, CAUSAL, WINDOWED, CAPPED,
-            WIDE, PRECISION, False,
+            WIDE, PRECISION, True,
         )  # fmt: skip
     dq = walk_keys(
-        dq, q, do, lse, delta, queries, k_base, v_base, middle, stop, shift, length, window,
+        dq, q, do, lse, delta, queries, k_base, v_base, left, right, shift, length, window,
+        factor, inner, cap, k_l, k_d, v_l, v_d, D, DV, PAD_D, PAD_DV, BLOCK_K, CAUSAL, WINDOWED, CAPPED,
+        WIDE, PRECISION, False,
+    )  # fmt: skip
+    dq = walk_keys(
+        dq, q, do, lse, delta, queries, k_base, v_base, right, stop, shift, length, window,
         factor, inner, cap, k_l, k_d, v_l, v_d, D, DV, PAD_D, PAD_DV, BLOCK_K, CAUSAL, WINDOWED, CAPPED,
         WIDE, PRECISION, True,
     )  # fmt: skip
-    store_rows(GRAD_Q + row * D, first, lq, dq * scale, BLOCK_Q, D, PAD_D)
-
-
-# fmt: off
-@triton.jit
-def walk_keys(
-    dq, q, do, lse, delta, queries, k_base, v_base, begin, end, shift, length, window,
-    factor, inner, cap,
-    k_l, k_d, v_l, v_d,
-    D: tl.constexpr, DV: tl.constexpr, PAD_D: tl.constexpr, PAD_DV: tl.constexpr, BLOCK_K: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr,
-    PRECISION: tl.constexpr, PARTIAL: tl.constexpr,
-):
-    # fmt: on
-    """The tiles of keys from `begin` to `end`; scores stand as (queries, keys)."""
-    for n in range(begin, end, BLOCK_K):
-        k = load_rows(k_base, n, length, k_l, k_d, BLOCK_K, D, PAD_D, PARTIAL, WIDE)
-        v = load_rows(v_base, n, length, v_l, v_d, BLOCK_K, DV, PAD_DV, PARTIAL, WIDE)
-        scores, slope = capped(dot(q, tl.trans(k), None, PRECISION), inner, cap, CAPPED)
-        weights = tl.exp2(scores * factor - lse[:, None])
-        if PARTIAL:
-            keys = n + tl.arange(0, BLOCK_K)
-            seen = visible(queries[:, None], keys[None, :], shift, length, window, CAUSAL, WINDOWED)
-            weights = tl.where(seen, weights, 0.0)
-        grad = weights * (dot(do, tl.trans(v), None, PRECISION) - delta[:, None])
-        if CAPPED:
-            grad = grad * slope
-        dq = dot(grad.to(k.dtype), k, dq, PRECISION)
-    return dq
+    dq = tl.where((queries < wanted)[:, None], dq * scale, 0.0)
+    store_rows(GRAD_Q + row * D, first, lq, dq, BLOCK_Q, D, PAD_D)
 
 
 def backward(
@@ -232,6 +190,7 @@ def backward(
     output: Tensor,
     lse: Tensor,
     key_lengths: Tensor | None,
+    query_lengths: Tensor | None = None,
     *,
     causal: bool,
     window: int | None,
@@ -239,8 +198,11 @@ def backward(
     softcap: float | None,
     config: configs.Config | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value, contiguous. `output` and `lse` are the contiguous ones of `forward`; the
-    incoming gradients may have any strides, 0 included: that of `output.sum()` is one number, expanded."""
+    """Gradients of query, key and value, contiguous. `output` and `lse` are those of `forward`; the incoming gradients
+    may have any strides, 0 included: that of `output.sum()` is one number, expanded."""
+    output, lse = output.contiguous(), lse.contiguous()
+    lengths = query if key_lengths is None else key_lengths.contiguous()
+    wanted = query if query_lengths is None else query_lengths.contiguous()
     (batch, heads, lq, dim), (_, kv_heads, lk, dv) = query.shape, value.shape
     grad_query, grad_key, grad_value = (x.new_empty(x.shape) for x in (query, key, value))
     delta = torch.empty_like(lse)
@@ -253,18 +215,19 @@ def backward(
             lse,
             grad_lse,
             delta,
+            wanted,
             *grad_output.stride(),
             *grad_lse.stride(),
             heads,
             lq,
             DV=dv,
             PAD_DV=sizes["PAD_DV"],
+            HAS_QUERY_LENGTHS=query_lengths is not None,
             WIDE=configs.is_wide(for_delta, grad_output),
             **{name: x for name, x in for_delta.launch().items() if name != "BLOCK_K"},
         )
     inputs = (query, key, value, grad_output, lse, delta)
     strides = (*query.stride(), *key.stride(), *value.stride(), *grad_output.stride())
-    lengths = query if key_lengths is None else key_lengths
     scalars = (*configs.score_factors(scale, softcap), scale)
 
     def launch(kernel, name, results, own_heads, own_length, own_block):
@@ -276,6 +239,7 @@ def backward(
             *inputs,
             *results,
             lengths,
+            wanted,
             *scalars,
             *strides,
             own_heads,
@@ -287,9 +251,10 @@ def backward(
             CAUSAL=causal,
             WINDOWED=window is not None,
             HAS_LENGTHS=key_lengths is not None,
+            HAS_QUERY_LENGTHS=query_lengths is not None,
             CAPPED=softcap is not None,
             WIDE=configs.is_wide(chosen, query, key, value, grad_output),
-            PRECISION=configs.PRECISION,
+            PRECISION=configs.precision(query),
             **chosen.launch(),
         )
 

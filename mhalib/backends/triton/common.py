@@ -13,6 +13,9 @@ import triton.language as tl
 INTERPRETED = type(tl.sum).__name__ == "InterpretedFunction"
 
 IN_INTERPRETER = tl.constexpr(INTERPRETED)
+#: Sizes that a kernel is not compiled for anew: whether one of them is 1 or a multiple of 16 gains nothing.
+SIZES = ("heads", "kv_heads", "lq", "lk", "window", "splits", "part")
+
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN_2 = tl.constexpr(0.6931471805599453)
 
@@ -77,22 +80,23 @@ def store_rows(base, first, end, tile, ROWS: tl.constexpr, D: tl.constexpr, PAD_
 
 
 @triton.jit
-def load_lse(LSE, row, queries, lq):
-    """The log-sum-exp in base 2; +inf for a row past the last, since exp(s − inf) is 0.
+def load_lse(LSE, row, queries, wanted):
+    """The log-sum-exp in base 2; +inf for a row past the last that is wanted, since exp(s − inf) is 0.
 
     A row without keys has −inf and infinite exponentials, but only in tiles where they are all replaced by 0: where
     nothing is checked, every row sees every key.
     """
-    return tl.load(LSE + row + queries, mask=queries < lq, other=float("inf")) * LOG2_E
+    return tl.load(LSE + row + queries, mask=queries < wanted, other=float("inf")) * LOG2_E
 
 
 @triton.jit
-def length_of(LENGTHS, batch, lk, HAS_LENGTHS: tl.constexpr):
-    """How many keys of this sequence are real. Never more than there are: compiled code cannot refuse such a length."""
+def length_of(LENGTHS, batch, most, HAS_LENGTHS: tl.constexpr):
+    """How many keys (or queries) of this sequence are real; the lengths lie one after the other. Never more than
+    `most`, as many as there are: compiled code cannot refuse such a length."""
     if HAS_LENGTHS:
-        return tl.minimum(tl.load(LENGTHS + batch).to(tl.int32), lk)
+        return tl.minimum(tl.load(LENGTHS + batch).to(tl.int32), most)
     else:
-        return lk
+        return most
 
 
 @triton.jit
@@ -112,6 +116,7 @@ def visible(queries, keys, shift, length, window, CAUSAL: tl.constexpr, WINDOWED
 @triton.jit
 def keys_of_queries(
     first,
+    wanted,
     shift,
     length,
     window,
@@ -120,52 +125,66 @@ def keys_of_queries(
     CAUSAL: tl.constexpr,
     WINDOWED: tl.constexpr,
 ):
-    """The tiles of keys for queries first … first + BLOCK_Q − 1: [start, middle) where every query sees every key and
-    nothing has to be checked, [middle, stop) where some do not. A window moves with the query: all is checked.
+    """The tiles of keys for queries first … first + BLOCK_Q − 1, of which those below `wanted` are real, in three
+    phases: in [left, right) every query sees every key and nothing has to be checked; in [start, left) and
+    [right, stop) some do not. Without a window the first phase is empty; without a real query all three are.
 
     Nothing is divided while it could be negative: the compiler rounds towards 0, the interpreter down.
     """
     here = first + shift
+    last = tl.minimum(first + BLOCK_Q, wanted) - 1 + shift
     start = 0
+    left = 0
     stop = length
     whole = length
     if CAUSAL:
-        stop = tl.minimum(length, here + BLOCK_Q)
+        stop = tl.minimum(length, last + 1)
         whole = tl.minimum(length, here + 1)
     elif WINDOWED:
-        stop = tl.minimum(length, here + BLOCK_Q - 1 + window)
+        stop = tl.minimum(length, last + window)
+        whole = tl.minimum(length, here + window)
     if WINDOWED:
         start = tl.maximum(0, here - window + 1) // BLOCK_K * BLOCK_K
-        whole = 0
-    return start, tl.maximum(start, tl.maximum(0, whole) // BLOCK_K * BLOCK_K), stop
+        left = (tl.maximum(0, last - window + 1) + BLOCK_K - 1) // BLOCK_K * BLOCK_K
+    stop = tl.where(first < wanted, tl.maximum(start, stop), start)
+    left = tl.minimum(tl.maximum(start, left), stop)
+    right = tl.minimum(tl.maximum(left, tl.maximum(0, whole) // BLOCK_K * BLOCK_K), stop)
+    return start, left, right, stop
 
 
 @triton.jit
 def queries_of_keys(
     first,
+    wanted,
     shift,
-    lq,
+    length,
     window,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
     CAUSAL: tl.constexpr,
     WINDOWED: tl.constexpr,
 ):
-    """The other way round: the tiles of queries that see keys first … first + BLOCK_K − 1, [start, middle) where some
-    see only some of them, [middle, stop) where every one sees all."""
-    last = first + BLOCK_K - 1
+    """The other way round: the tiles of queries that see keys first … first + BLOCK_K − 1, of which those below
+    `length` are real, in the same three phases. Queries from `wanted` on weigh nothing and need no check."""
+    last = tl.minimum(first + BLOCK_K, length) - 1
     start = 0
-    middle = 0
-    stop = lq
+    left = 0
+    right = wanted
+    stop = wanted
     if CAUSAL:
         start = tl.maximum(0, first - shift) // BLOCK_Q * BLOCK_Q
-        middle = (tl.maximum(0, last - shift) + BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q
+        left = (tl.maximum(0, last - shift) + BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q
     elif WINDOWED:
         start = tl.maximum(0, first - shift - window + 1) // BLOCK_Q * BLOCK_Q
+        left = (tl.maximum(0, last - shift - window + 1) + BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q
     if WINDOWED:
-        stop = tl.minimum(lq, last - shift + window)
-        middle = stop
-    return start, middle, stop
+        until = first - shift + window  # the first query that no longer sees all of these keys
+        right = tl.where(until >= wanted, wanted, tl.maximum(0, until) // BLOCK_Q * BLOCK_Q)
+        stop = tl.minimum(wanted, last - shift + window)
+    stop = tl.where(first < length, tl.maximum(start, stop), start)
+    left = tl.minimum(tl.maximum(start, left), stop)
+    right = tl.minimum(tl.maximum(left, right), stop)
+    return start, left, right, stop
 
 
 @triton.jit

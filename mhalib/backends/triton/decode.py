@@ -14,19 +14,20 @@ import triton.language as tl
 from torch import Tensor
 
 from mhalib.backends.triton import configs
-from mhalib.backends.triton.common import LN_2, capped, dot, length_of, load_rows, visible
+from mhalib.backends.triton.common import LN_2, SIZES, capped, dot, keys_of_queries, length_of, load_rows, visible
 
 
 # fmt: off
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def decode_kernel(
-    Q, K, V, OUT, LSE, LENGTHS,
+    Q, K, V, OUT, LSE, LENGTHS, QUERY_LENGTHS,
     factor, inner, cap,
     q_b, q_h, q_l, q_d, k_b, k_h, k_l, k_d, v_b, v_h, v_l, v_d,
     kv_heads, lq, lk, window, splits, part,
     GROUP: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, PAD_D: tl.constexpr, PAD_DV: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
-    HAS_LENGTHS: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    HAS_LENGTHS: tl.constexpr, HAS_QUERY_LENGTHS: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
     # fmt: on
     """OUT is (splits, B, Hq, Lq, Dv) and LSE (splits, B, Hq, Lq); `part` is B · Hq · Lq, the rows of one split."""
@@ -37,6 +38,7 @@ def decode_kernel(
     kv_head = (head_index % kv_heads).to(tl.int64)
     shift = lk - lq
     length = length_of(LENGTHS, batch, lk, HAS_LENGTHS)
+    wanted = length_of(QUERY_LENGTHS, batch, lq, HAS_QUERY_LENGTHS)
 
     rows = tl.arange(0, BLOCK_Q)
     queries = rows // GROUP
@@ -46,19 +48,19 @@ def decode_kernel(
     places = heads * q_h + queries.to(tl.int64) * q_l
     q = tl.load(
         Q + batch * q_b + places[:, None] + columns[None, :].to(tl.int64) * q_d,
-        mask=real[:, None] & (columns < D)[None, :],
+        mask=(queries < wanted)[:, None] & (columns < D)[None, :],
         other=0.0,
     )
     k_base = K + batch * k_b + kv_head * k_h
     v_base = V + batch * v_b + kv_head * v_h
 
-    # What this split reads: an equal share of the keys that some query may see, in whole tiles.
-    start = 0
-    if WINDOWED:
-        start = tl.maximum(0, shift - window + 1) // BLOCK_K * BLOCK_K
-    share = tl.cdiv(tl.cdiv(tl.maximum(length - start, 0), splits), BLOCK_K) * BLOCK_K
+    # What this split reads: an equal share of the keys that some wanted query may see, in whole tiles.
+    start, _left, _right, stop = keys_of_queries(
+        0, wanted, shift, length, window, BLOCK_Q, BLOCK_K, CAUSAL, WINDOWED
+    )  # fmt: skip
+    share = tl.cdiv(tl.cdiv(stop - start, splits), BLOCK_K) * BLOCK_K
     begin = start + split * share
-    end = tl.minimum(length, begin + share)
+    end = tl.minimum(stop, begin + share)
 
     maximum = tl.full([BLOCK_Q], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK_Q], tl.float32)
@@ -78,7 +80,7 @@ def decode_kernel(
         output = dot(weights.to(v.dtype), v, output * rescale[:, None], PRECISION)
         maximum = new_maximum
 
-    alive = total > 0
+    alive = (total > 0) & (queries < wanted)
     total = tl.where(alive, total, 1.0)
     lse = tl.where(alive, (maximum + tl.log2(total)) * LN_2, float("-inf"))
     row = split.to(tl.int64) * part + (batch * kv_heads * GROUP + heads) * lq + queries
@@ -86,36 +88,44 @@ def decode_kernel(
     columns = tl.arange(0, PAD_DV)
     tl.store(
         OUT + row[:, None] * DV + columns[None, :],
-        (output / total[:, None]).to(OUT.dtype.element_ty),
+        tl.where(alive[:, None], output / total[:, None], 0.0).to(OUT.dtype.element_ty),
         mask=real[:, None] & (columns < DV)[None, :],
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def combine_kernel(
     PARTS,
     LSES,
     OUT,
     LSE,
     part,
-    SPLITS: tl.constexpr,
+    splits,
     PAD_SPLITS: tl.constexpr,
+    CHUNK: tl.constexpr,
     DV: tl.constexpr,
     PAD_DV: tl.constexpr,
 ):
-    """One program per row: join its `SPLITS` parts."""
+    """One program per row: join its parts, `splits` of them and at most PAD_SPLITS. CHUNK of them are read at a time:
+    one after the other each would wait for memory. `splits` is no constant, so that a growing cache compiles once."""
     row = tl.program_id(0).to(tl.int64)
     split = tl.arange(0, PAD_SPLITS)
-    lses = tl.load(LSES + split.to(tl.int64) * part + row, mask=split < SPLITS, other=float("-inf"))
+    lses = tl.load(LSES + split.to(tl.int64) * part + row, mask=split < splits, other=float("-inf"))
     maximum = tl.max(lses, 0)
     pivot = tl.where(maximum == float("-inf"), 0.0, maximum)
     total = tl.sum(tl.exp(lses - pivot), 0)
     columns = tl.arange(0, PAD_DV)
     output = tl.zeros([PAD_DV], tl.float32)
-    for index in range(SPLITS):
-        place = row + tl.cast(index, tl.int64) * part
-        share = tl.exp(tl.load(LSES + place) - pivot)
-        output += share * tl.load(PARTS + place * DV + columns, mask=columns < DV, other=0.0)
+    for first in range(0, splits, CHUNK):
+        chunk = first + tl.arange(0, CHUNK)
+        places = row + chunk.to(tl.int64) * part
+        shares = tl.exp(tl.load(LSES + places, mask=chunk < splits, other=float("-inf")) - pivot)
+        tile = tl.load(
+            PARTS + places[:, None] * DV + columns[None, :],
+            mask=(chunk < splits)[:, None] & (columns < DV)[None, :],
+            other=0.0,
+        )
+        output += tl.sum(shares[:, None] * tile, 0)
     alive = total > 0
     total = tl.where(alive, total, 1.0)
     tl.store(OUT + row * DV + columns, (output / total).to(OUT.dtype.element_ty), mask=columns < DV)
@@ -132,6 +142,7 @@ def decode(
     key: Tensor,
     value: Tensor,
     key_lengths: Tensor | None,
+    query_lengths: Tensor | None = None,
     *,
     causal: bool,
     window: int | None,
@@ -146,7 +157,8 @@ def decode(
     config = config or configs.choose("decode", query, dv)
     config = config._replace(block_q=max(16, triton.next_power_of_2(lq * group)))
     if splits is None:
-        splits = configs.splits(batch * kv_heads, lk, config.block_k, configs.processors(query.device))
+        seen = configs.keys_seen(window, lq, lk)
+        splits = configs.splits(batch * kv_heads, seen, config.block_k, configs.processors(query.device))
     output = query.new_empty(batch, heads, lq, dv)
     lse = query.new_empty(batch, heads, lq, dtype=torch.float32)
     if rows == 0:
@@ -161,7 +173,8 @@ def decode(
         value,
         parts,
         lses,
-        query if key_lengths is None else key_lengths,
+        query if key_lengths is None else key_lengths.contiguous(),
+        query if query_lengths is None else query_lengths.contiguous(),
         *configs.score_factors(scale, softcap),
         *query.stride(),
         *key.stride(),
@@ -177,9 +190,10 @@ def decode(
         CAUSAL=causal,
         WINDOWED=window is not None,
         HAS_LENGTHS=key_lengths is not None,
+        HAS_QUERY_LENGTHS=query_lengths is not None,
         CAPPED=softcap is not None,
         WIDE=configs.is_wide(config, key, value),
-        PRECISION=configs.PRECISION,
+        PRECISION=configs.precision(query),
         **config.launch(),
     )
     if splits > 1:
@@ -189,8 +203,9 @@ def decode(
             output,
             lse,
             rows,
-            SPLITS=splits,
-            PAD_SPLITS=triton.next_power_of_2(splits),
+            splits,
+            PAD_SPLITS=triton.next_power_of_2(max(splits, configs.MAX_SPLITS)),
+            CHUNK=configs.CHUNK,
             DV=dv,
             PAD_DV=sizes["PAD_DV"],
             num_warps=configs.look_up("combine", 0, query.dtype, dv).warps,

@@ -15,6 +15,7 @@ from torch import Tensor
 from mhalib.backends.triton import configs
 from mhalib.backends.triton.common import (
     LN_2,
+    SIZES,
     capped,
     dot,
     keys_of_queries,
@@ -26,15 +27,16 @@ from mhalib.backends.triton.common import (
 
 
 # fmt: off
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def forward_kernel(
-    Q, K, V, OUT, LSE, LENGTHS,
+    Q, K, V, OUT, LSE, LENGTHS, QUERY_LENGTHS,
     factor, inner, cap,
     q_b, q_h, q_l, q_d, k_b, k_h, k_l, k_d, v_b, v_h, v_l, v_d,
     heads, lq, lk, window,
     GROUP: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, PAD_D: tl.constexpr, PAD_DV: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr,
-    HAS_LENGTHS: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr, PRECISION: tl.constexpr,
+    HAS_LENGTHS: tl.constexpr, HAS_QUERY_LENGTHS: tl.constexpr, CAPPED: tl.constexpr, WIDE: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
     # fmt: on
     # One axis for everything: the second and third axes of a CUDA grid end at 65535. Blocks of one head are
@@ -50,8 +52,9 @@ def forward_kernel(
     first = block * BLOCK_Q
     shift = lk - lq
     length = length_of(LENGTHS, batch, lk, HAS_LENGTHS)
+    wanted = length_of(QUERY_LENGTHS, batch, lq, HAS_QUERY_LENGTHS)
 
-    q = load_rows(Q + batch * q_b + head * q_h, first, lq, q_l, q_d, BLOCK_Q, D, PAD_D, True, WIDE)
+    q = load_rows(Q + batch * q_b + head * q_h, first, wanted, q_l, q_d, BLOCK_Q, D, PAD_D, True, WIDE)
     k_base = K + batch * k_b + (head // GROUP) * k_h
     v_base = V + batch * v_b + (head // GROUP) * v_h
     queries = first + tl.arange(0, BLOCK_Q)
@@ -59,25 +62,32 @@ def forward_kernel(
     total = tl.zeros([BLOCK_Q], tl.float32)
     output = tl.zeros([BLOCK_Q, PAD_DV], tl.float32)
 
-    start, middle, stop = keys_of_queries(first, shift, length, window, BLOCK_Q, BLOCK_K, CAUSAL, WINDOWED)
-    if not WINDOWED:
+    start, left, right, stop = keys_of_queries(
+        first, wanted, shift, length, window, BLOCK_Q, BLOCK_K, CAUSAL, WINDOWED
+    )  # fmt: skip
+    if WINDOWED:
         output, total, maximum = walk(
-            output, total, maximum, q, queries, k_base, v_base, start, middle, shift, length, window,
+            output, total, maximum, q, queries, k_base, v_base, start, left, shift, length, window,
             factor, inner, cap, k_l, k_d, v_l, v_d, D, DV, PAD_D, PAD_DV, BLOCK_K, CAUSAL, WINDOWED, CAPPED,
-            WIDE, PRECISION, False,
+            WIDE, PRECISION, True,
         )  # fmt: skip
     output, total, maximum = walk(
-        output, total, maximum, q, queries, k_base, v_base, middle, stop, shift, length, window,
+        output, total, maximum, q, queries, k_base, v_base, left, right, shift, length, window,
+        factor, inner, cap, k_l, k_d, v_l, v_d, D, DV, PAD_D, PAD_DV, BLOCK_K, CAUSAL, WINDOWED, CAPPED,
+        WIDE, PRECISION, False,
+    )  # fmt: skip
+    output, total, maximum = walk(
+        output, total, maximum, q, queries, k_base, v_base, right, stop, shift, length, window,
         factor, inner, cap, k_l, k_d, v_l, v_d, D, DV, PAD_D, PAD_DV, BLOCK_K, CAUSAL, WINDOWED, CAPPED,
         WIDE, PRECISION, True,
     )  # fmt: skip
 
-    # A row that saw no key has total 0: output 0, log-sum-exp −inf.
-    alive = total > 0
+    # A row that saw no key has total 0: output 0, log-sum-exp −inf. So has one that nobody wants.
+    alive = (total > 0) & (queries < wanted)
     total = tl.where(alive, total, 1.0)
     lse = tl.where(alive, (maximum + tl.log2(total)) * LN_2, float("-inf"))
     row = head_index.to(tl.int64) * lq
-    store_rows(OUT + row * DV, first, lq, output / total[:, None], BLOCK_Q, DV, PAD_DV)
+    store_rows(OUT + row * DV, first, lq, tl.where(alive[:, None], output / total[:, None], 0.0), BLOCK_Q, DV, PAD_DV)
     tl.store(LSE + row + queries, lse, mask=queries < lq)
 
 
@@ -121,6 +131,7 @@ def forward(
     key: Tensor,
     value: Tensor,
     key_lengths: Tensor | None,
+    query_lengths: Tensor | None = None,
     *,
     causal: bool,
     window: int | None,
@@ -142,7 +153,8 @@ def forward(
         value,
         output,
         lse,
-        query if key_lengths is None else key_lengths,
+        query if key_lengths is None else key_lengths.contiguous(),
+        query if query_lengths is None else query_lengths.contiguous(),
         *configs.score_factors(scale, softcap),
         *query.stride(),
         *key.stride(),
@@ -156,9 +168,10 @@ def forward(
         CAUSAL=causal,
         WINDOWED=window is not None,
         HAS_LENGTHS=key_lengths is not None,
+        HAS_QUERY_LENGTHS=query_lengths is not None,
         CAPPED=softcap is not None,
         WIDE=configs.is_wide(config, query, key, value),
-        PRECISION=configs.PRECISION,
+        PRECISION=configs.precision(query),
         **config.launch(),
     )
     return output, lse
