@@ -117,9 +117,9 @@ if True:
     Fault(
         "True equals 1",
         COMPARE,
-        "_is_number",
-        "isinstance(value, int | float) and (not isinstance(value, bool))",
-        "isinstance(value, int | float)",
+        "difference",
+        "is_number(want) and is_number(got)",
+        "isinstance(want, int | float) and isinstance(got, int | float)",
         "test_checks.py::different",
     ),
     Fault(

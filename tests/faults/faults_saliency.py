@@ -84,11 +84,11 @@ FAULTS = [
         "_gradient",
         """\
 tokens = tokens.detach().requires_grad_()
-left, _ = model.blocks[-1].after_norm1(residual, tokens)
+left, _ = _last_block(model).after_norm1(residual, tokens)
 """,
         """\
 tokens = residual.detach().requires_grad_()
-left, _ = model.blocks[-1](tokens)
+left, _ = _last_block(model)(tokens)
 """,
         "test_saliency_class.py::without_a_gradient",
     ),
