@@ -5,13 +5,17 @@ import html.parser
 import re
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pytest
 import torch
 import traitlets
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from mhalib import plots, widgets
+from mhalib.course.widgets import sliders
 from mhalib.course.widgets.heads import FULL
 
 TOKENS = ["[CLS]", "it", "has", "money", "[SEP]"]
@@ -212,6 +216,62 @@ def test_small_steps_show_all_their_decimals():
     assert widget.controls["eps"].readout_format == ".4f"
     widget.controls["eps"].value = 0.0015
     assert widget.values == {"eps": 0.0015}
+
+
+def decimals(draw, low, high):
+    """A decimal of at most six digits, as a reader writes it."""
+    return Decimal(draw(st.integers(low, high))).scaleb(draw(st.integers(-15, 0)))
+
+
+@st.composite
+def ranges(draw):
+    """(low, high, step) as decimals on one grid, and how many steps to go."""
+    low, step = decimals(draw, -999, 999), decimals(draw, 1, 99)
+    count = draw(st.integers(1, 1000))
+    return low, step, count, draw(st.integers(0, count))
+
+
+@given(ranges())
+def test_a_slider_stands_for_the_decimals_of_its_range_and_shows_all_their_digits(given):
+    """What the page sends back is low + n · step in floats; what is drawn is the number that a reader would write."""
+    low, step, count, n = given
+    high, value = low + count * step, low + n * step
+    numbers = [abs(x) for x in (low, high, step) if x]
+    assume(max(numbers) / min(numbers) < 10**9)  # beyond, a float itself no longer tells the steps apart
+    plan = sliders._plan("eps", (float(low), float(high), float(step)))
+    sent = float(low) + n * float(step)
+    assert round(sent, plan["digits"]) == float(value)
+    form = sliders._readout(plan)
+    assert float(format(round(sent, plan["digits"]), form)) == float(value)  # Python reads d3's formats .nf and .ne
+    assert form.endswith("e") == (min(numbers) < Decimal("1e-4"))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step", "readout"),
+    [
+        (1e-12, 5e-12, 1e-12, ".0e"),
+        (1e-12, 1e-11, 5e-13, ".2e"),
+        (0.0, 1e-4, 1e-5, ".1e"),
+        (1e-30, 3e-30, 1e-30, ".0e"),
+    ],
+)
+def test_very_small_numbers_are_drawn_as_they_are_and_shown_with_an_exponent(low, high, step, readout):
+    seen = []
+
+    def note(eps):
+        seen.append(eps)
+        return figure()
+
+    widget = widgets.slide(note, eps=(low, high, step))
+    widget.controls["eps"].value = low + step + step
+    assert seen == [low, float(Decimal(repr(low)) + 2 * Decimal(repr(step)))]
+    assert widget.controls["eps"].readout_format == readout
+
+
+def test_numbers_of_numpy_are_numbers_of_a_range():
+    whole = widgets.slide(draw, slope=(np.float32(0.5), 2, np.float64(0.5)), count=(np.int64(2), np.int32(5), 1))
+    assert whole.values == {"slope": 0.5, "count": 2}
+    assert [type(value) for value in whole.values.values()] == [float, int]
 
 
 def test_an_error_while_moving_is_shown_and_the_next_good_value_cures_it():
