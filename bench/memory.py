@@ -42,6 +42,7 @@ class LiveBytes(TorchDispatchMode):
         self._known.discard(storage)
         self.now -= size
 
+
 CALLS = {
     "mhalib, tile by tile": "mhalib.attention(*qkv, backend='tiled')",
     "SDPA": "torch.nn.functional.scaled_dot_product_attention(*qkv)",
