@@ -67,7 +67,8 @@ def number(name: str, x: float, accepted: str, fits: Callable[[float], bool] = l
     """
     if not is_number(x):
         raise TypeError(f"{name}: got {kind(x)}; accepted is {accepted}")
-    if not math.isfinite(x) or not fits(x):
+    # Comparisons, because torch.compile follows them for symbolic numbers; NaN fails both.
+    if not (-math.inf < x < math.inf and fits(x)):
         raise ValueError(f"{name}: got {x}; accepted is {accepted}")
     return float(x)
 
