@@ -126,5 +126,10 @@ def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]
 
 
 def _expand(mask: Tensor, request: Request) -> Tensor:
-    """A view with all queries and keys, which some of torch's kernels want; heads and batch stay 1 where they are."""
+    """A view with all queries and keys, which torch's kernels for GPUs want; heads and batch stay 1 where they are.
+
+    On a CPU the view would be copied as numbers to add.
+    """
+    if request.query.device.type == "cpu":
+        return mask
     return mask.expand(*mask.shape[:-2], request.lq, request.lk)

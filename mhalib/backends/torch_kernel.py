@@ -54,7 +54,7 @@ def attend(request: Request, mask: Tensor | None, *, is_causal: bool = False) ->
         query = query.unflatten(1, (request.num_kv_heads, -1)).flatten(2, 3)
         if mask is not None:
             every_head = mask if mask.dim() == 4 else mask[None, None]
-            every_head = every_head.expand(-1, request.num_heads, -1, -1)
+            every_head = every_head.expand(-1, request.num_heads, request.lq, request.lk)
             mask = every_head.unflatten(1, (request.num_kv_heads, -1)).flatten(2, 3)
     dim, value_dim = query.shape[3], value.shape[3]
     if on_cpu and forms_weights(request) is None:
@@ -75,7 +75,7 @@ def attend(request: Request, mask: Tensor | None, *, is_causal: bool = False) ->
                 dropout_p=request.dropout,
                 is_causal=is_causal,
                 scale=request.scale,
-                # True and False themselves: a comparison of sizes that are symbols is a symbol, which torch refuses here.
+                # True and False themselves: a comparison of symbolic sizes is a symbol, which torch refuses here.
                 enable_gqa=True if query.shape[1] != request.num_kv_heads else False,  # noqa: SIM210
             ),
         )
@@ -109,7 +109,7 @@ def _with_lse(
         key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
     if mask is not None and mask.dtype == torch.bool:
         mask = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
-    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+    if torch.is_grad_enabled():  # whether a tensor is followed cannot be seen under torch.func
         return _WithLse.apply(query, key, value, mask, is_causal, scale)
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         query, key, value, 0.0, is_causal, attn_mask=mask, scale=scale
@@ -143,9 +143,9 @@ class _WithLse(torch.autograd.Function):
             # d score = weights ∘ (dO·valueᵀ − rowsum(dO ∘ O) + d lse). The kernel forms that row sum itself: one
             # more channel, 1 in dO and −d lse in O, subtracts d lse from it and, 0 in the values, changes nothing
             # else. In half precision d lse would be rounded, so all of it is computed in that of the lse.
-            tensors = [pad(x.to(lse.dtype), (0, 1)) for x in tensors]
-            tensors[0][..., -1] = 1.0
-            tensors[4][..., -1] = -grad_lse
+            *widened, output = (x.to(lse.dtype) for x in tensors)
+            tensors = [pad(x, (0, 1), value=float(i == 0)) for i, x in enumerate(widened)]
+            tensors.append(torch.cat([output, -grad_lse[..., None]], dim=-1))
             mask = None if mask is None else mask.to(lse.dtype)
         gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
             *tensors, lse, 0.0, ctx.is_causal, attn_mask=mask, scale=ctx.scale
