@@ -85,6 +85,7 @@ grade: $(TEST) ## grade what was handed in for ASSIGNMENT
 
 bench: $(TEST) ## time the CPU paths beside torch's, in one process, and write bench/results
 	$(RUN) -m bench.cpu $(BENCH_ARGS)
+	$(RUN) -m bench.guard
 
 clean: ## remove .venv and everything else that these commands made
 	rm -rf $(VENV) build dist mhalib.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The most memory that one call takes, beyond its inputs: measured in a process of its own, as a peak never falls.
+"""The most memory that one call takes, beyond its inputs: `peak` of a process of its own, `LiveBytes` of its tensors.
 
 python -m bench.memory          # Linux and macOS
 """
@@ -7,8 +7,41 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 MIB = 2**20
+
+
+class LiveBytes(TorchDispatchMode):
+    """`peak`: the most bytes alive at one time in tensors made inside the `with`, beside the `given` ones.
+
+    It sees what each of torch's operators returns, on every system and to the byte; what an operator holds while it
+    runs, only `peak` sees.
+    """
+
+    def __init__(self, *given: Tensor):
+        super().__init__()
+        self.now, self.peak = 0, 0
+        self._known = {x.untyped_storage()._cdata for x in given}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for storage in [x.untyped_storage() for x in tree_leaves(result) if isinstance(x, Tensor)]:
+            if storage._cdata not in self._known:  # a view has the storage of what it is a view of
+                self._known.add(storage._cdata)
+                self.now += storage.nbytes()
+                self.peak = max(self.peak, self.now)
+                weakref.finalize(storage, self._freed, storage._cdata, storage.nbytes())
+        return result
+
+    def _freed(self, storage: int, size: int) -> None:
+        self._known.discard(storage)
+        self.now -= size
+
 
 CALLS = {
     "mhalib, tile by tile": "mhalib.attention(*qkv, backend='tiled')",

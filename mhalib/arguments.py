@@ -73,7 +73,8 @@ def number(name: str, x: float, accepted: str, fits: Callable[[float], bool] = l
     """
     if not is_number(x):
         raise TypeError(f"{name}: got {kind(x)}; accepted is {accepted}")
-    if not math.isfinite(x) or not fits(x):
+    # Comparisons, because torch.compile follows them for symbolic numbers; NaN fails both.
+    if not (-math.inf < x < math.inf and fits(x)):
         raise ValueError(f"{name}: got {x}; accepted is {accepted}")
     return float(x)
 
@@ -93,6 +94,31 @@ def pair(name: str, value: int | tuple[int, int] | list[int]) -> tuple[int, int]
             raise TypeError(f"{name}: got {value!r}; accepted is (height, width), or one number for both")
         check_whole(**{name: one})
     return int(both[0]), int(both[1])
+
+
+def readable(x: Tensor) -> Tensor | None:
+    """`x`, if its values can be read without waiting for a device, else None.
+
+    They can be where it is a tensor on the CPU, which may be wrapped by `torch.func.vmap`. They cannot on a GPU, where
+    every read waits for all that was started before; nor on the meta device, of a fake tensor, or while compiling.
+    """
+    if torch.compiler.is_compiling() or x.device.type != "cpu":
+        return None
+    while torch._C._functorch.is_functorch_wrapped_tensor(x):
+        x = torch._C._functorch.get_unwrapped(x)
+    return x if type(x) in (Tensor, torch.nn.Parameter) else None
+
+
+def assert_on_device(x: Tensor, fits: Callable[[Tensor], Tensor], message: str) -> None:
+    """For a tensor that is not `readable`: refuse wrong values where they are, without reading them here.
+
+    On CUDA and in a compiled program a wrong value stops the program with `message`; other devices cannot check it.
+
+    Args:
+        fits: from `x` to a bool tensor, all of which must be True.
+    """
+    if x.device.type in ("cuda", "meta") or torch.compiler.is_compiling():
+        torch._assert_async(fits(x).all(), message)
 
 
 def divisors(number: int) -> list[int]:

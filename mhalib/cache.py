@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mhalib.arguments import check_whole
+from mhalib.arguments import assert_on_device, check_whole, readable
 
 
 class KVCache:
@@ -81,8 +81,14 @@ class KVCache:
             raise TypeError(
                 f"index: got {getattr(index, 'dtype', type(index).__name__)}; accepted is an integer tensor"
             )
-        if tuple(index.shape) != (batch,) or (batch and not 0 <= int(index.min()) <= int(index.max()) < batch):
-            raise ValueError(f"index: got {index.tolist()}; accepted are {batch} numbers from 0 to {batch - 1}")
+        accepted = f"accepted are {batch} numbers from 0 to {batch - 1}"
+        if tuple(index.shape) != (batch,):
+            raise ValueError(f"index: got shape {tuple(index.shape)}; {accepted}")
+        values = readable(index)
+        if values is None:
+            assert_on_device(index, lambda x: (x >= 0) & (x < batch), f"index: got other values; {accepted}")
+        elif not all(0 <= b < batch for b in values.tolist()):
+            raise ValueError(f"index: got {values.tolist()}; {accepted}")
         kept = slice(self._start, self._stop)
         for buffer in (self._key, self._value):
             buffer[:, :, kept] = buffer[index, :, kept]

@@ -2,14 +2,90 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+from typing import Literal, Unpack, overload
+
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from mhalib.backends import reference, sdpa, tiled, triton
-from mhalib.backends.request import BackendChoice, Request, fit_each_other, validate
+from mhalib.backends import derivatives, mixed_precision, reference, sdpa, tiled, triton
+from mhalib.backends.request import (
+    AllOptions,
+    BackendChoice,
+    Options,
+    Request,
+    Result,
+    fit_each_other,
+    validate,
+)
 
 BACKENDS = {"reference": reference, "tiled": tiled, "sdpa": sdpa, "triton": triton}
-NOT_BUILT_YET = ("flex",)
+
+
+@overload
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    backend: str = ...,
+    return_weights: Literal[False] = ...,
+    return_lse: Literal[False] = ...,
+    **options: Unpack[Options],
+) -> Tensor: ...
+
+
+@overload
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    backend: str = ...,
+    return_weights: Literal[True],
+    return_lse: Literal[True],
+    **options: Unpack[Options],
+) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    backend: str = ...,
+    return_weights: Literal[True],
+    return_lse: Literal[False] = ...,
+    **options: Unpack[Options],
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    backend: str = ...,
+    return_weights: Literal[False] = ...,
+    return_lse: Literal[True],
+    **options: Unpack[Options],
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    backend: str = ...,
+    return_weights: bool = ...,
+    return_lse: bool = ...,
+    **options: Unpack[Options],
+) -> Tensor | tuple[Tensor, ...]: ...
 
 
 def attention(
@@ -53,24 +129,38 @@ def attention(
 
     All restrictions are combined with AND. A query that may see no key gets output 0, weights 0, log-sum-exp −inf
     and finite gradients. What stands behind a mask must be finite: 0 · NaN is NaN (see `masks.zero_padding`).
-    Half precision accumulates in float32; the output has the inputs' dtype.
+    Half precision accumulates in float32; the output has the inputs' dtype. Under autocast query, key and value are
+    converted to its dtype first, as torch's own attention does it (float64 stays); a bias keeps its digits.
+    Derivatives of any order are right in reverse mode; beyond the first, and in forward mode, they take the formula
+    written out, with memory for Lq × Lk. Only dropout has first derivatives alone.
 
     Returns:
         output (B, Hq, Lq, Dv), or a tuple (output, weights, lse) of those asked for, in this order.
 
     Raises:
-        TypeError, ValueError: wrong or ambiguous input; nothing is broadcast or converted silently.
-        NotImplementedError: a backend that is not built yet.
+        TypeError, ValueError: wrong or ambiguous input; nothing is broadcast or converted silently. Lengths out of
+            range are found at once on the CPU, by a failing assertion on CUDA and in compiled programs.
 
     Source: Vaswani et al. 2017, §3.2; grouped heads Ainslie et al. 2023; softcap Gemma Team 2024 (Gemma 2), §2.
     """
+    lower = mixed_precision.autocast_dtype(query)
     nothing_hidden = mask is None and window is None and key_lengths is None and query_lengths is None
     as_they_are = bias is None and scale is None and softcap is None and type(dropout) is float and not dropout
-    only_output = backend == "auto" and causal is return_weights is return_lse is False
-    if nothing_hidden and as_they_are and only_output and fit_each_other(query, key, value):
+    only_output = backend == "auto" and return_weights is return_lse is False
+    no_transform = lower is None and not derivatives.forward_mode_on()
+    nothing_special = nothing_hidden and as_they_are and only_output and no_transform
+    if nothing_special and fit_each_other(query, key, value) and _is_torchs_causal(causal, query, key):
         # A short cut to what the lines below come to: on cold caches, after a large product, they cost as much as 1 %
         # of the kernel. `explain_backend` goes the long way; that both agree is tested.
-        return scaled_dot_product_attention(query, key, value)
+        if causal and query.shape[2] == 1:
+            causal = False
+        output = scaled_dot_product_attention(query, key, value, is_causal=causal)
+        if not output.requires_grad:
+            return output
+        plain = Request(query, key, value, 1.0 / math.sqrt(query.shape[3]), causal=causal)
+        return derivatives.to_any_order(Result(output), plain).output
+    if lower is not None:
+        query, key, value = mixed_precision.convert(query, key, value, dtype=lower)
     request = validate(
         query,
         key,
@@ -87,14 +177,18 @@ def attention(
         return_weights=return_weights,
         return_lse=return_lse,
     )
-    result = BACKENDS[_choose(request, backend)[0]].run(request)
+    name = _choose(request, backend)[0]
+    with mixed_precision.autocast_off(query) if lower is not None else contextlib.nullcontext():
+        result = BACKENDS[name].run(request)
+    if name != "reference":
+        result = derivatives.to_any_order(result, request)
     asked = (True, return_weights, return_lse)
     given = tuple(part for part, wanted in zip(result, asked, strict=True) if wanted)
     return given[0] if len(given) == 1 else given
 
 
 def explain_backend(
-    query: Tensor, key: Tensor, value: Tensor, *, backend: str = "auto", **options: object
+    query: Tensor, key: Tensor, value: Tensor, *, backend: str = "auto", **options: Unpack[AllOptions]
 ) -> BackendChoice:
     """Which backend `attention` would take for the same arguments, and why; nothing is computed.
 
@@ -103,24 +197,34 @@ def explain_backend(
     Returns:
         `BackendChoice(backend, reason)`.
     """
+    lower = mixed_precision.autocast_dtype(query)
+    if lower is not None:
+        query, key, value = mixed_precision.convert(query, key, value, dtype=lower)
     request = validate(query, key, value, **options)
     name, reason = _choose(request, backend)
     if backend == "auto" and name == "sdpa":
-        reason = sdpa.WAYS[sdpa.plan(request)] + reason
+        reason = sdpa.reason(request) + reason
     return BackendChoice(name, reason)
+
+
+def _is_torchs_causal(causal: bool, query: Tensor, key: Tensor) -> bool:
+    """Is `causal` what torch means by it? One query stands at the last key and sees all; a square has one diagonal."""
+    return causal is False or (causal is True and query.shape[2] in (1, key.shape[2]))
 
 
 def _choose(request: Request, backend: str) -> tuple[str, str]:
     """The backend, and why; of "sdpa" taken by "auto" only why not another, as it plans its way when it runs."""
     if backend != "auto":
         return _named(request, backend), "asked for by name"
+    if derivatives.in_forward_mode(request):
+        return "reference", derivatives.FORWARD_MODE
     on_gpu = request.query.device.type == "cuda"
     take_triton, why = triton.for_auto(request) if on_gpu else (False, "")
     if take_triton:
         return "triton", why
     if request.return_weights:
         return "reference", "the formula written out, because the other backends never form the weights"
-    reason = sdpa.refusal(request)
+    reason = sdpa.declined(request)
     if reason:
         return "tiled", f"tile by tile in plain torch, because {reason}"
     return "sdpa", f"; not triton: {why}" if on_gpu else ""
@@ -130,13 +234,11 @@ def _named(request: Request, backend: str) -> str:
     """The backend that was asked for by name; refused where there is none, or it cannot serve the request."""
     if not isinstance(backend, str):
         raise TypeError(f"backend: got {backend!r}; accepted are the names 'auto', {', '.join(map(repr, BACKENDS))}")
-    if backend in NOT_BUILT_YET:
-        raise NotImplementedError(
-            f"backend: {backend!r} is not built yet; built are {', '.join(map(repr, BACKENDS))}, or 'auto'"
-        )
     if backend not in BACKENDS:
         raise ValueError(f"backend: got {backend!r}; accepted are 'auto', {', '.join(map(repr, BACKENDS))}")
     reason = BACKENDS[backend].refusal(request)
+    if reason is None and backend != "reference" and derivatives.in_forward_mode(request):
+        reason = derivatives.FORWARD_MODE
     if reason:
         raise ValueError(f"backend: {backend!r} cannot serve this request: {reason}; take 'reference' or 'auto'")
     return backend

@@ -7,8 +7,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from mhalib.arguments import check_kv_heads, check_tensors, check_whole, resolve_head_dim
-from mhalib.backends.request import checked_dropout
+from mhalib.arguments import check_flags, check_kv_heads, check_tensors, check_whole, probability, resolve_head_dim
+from mhalib.backends.mixed_precision import autocast_dtype
 from mhalib.cache import KVCache, RollingKVCache
 from mhalib.functional import attention
 from mhalib.positions import RotaryEmbedding, check_positions
@@ -62,7 +62,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"rotary: got head_dim={rotary.head_dim}; accepted is that of the heads, {self.head_dim}")
         if window is not None:
             check_whole(window=window)
-        self.dropout, self.rotary, self.window, self.backend = checked_dropout(dropout), rotary, window, backend
+        self.dropout, self.rotary, self.window, self.backend = probability("dropout", dropout), rotary, window, backend
 
         width, kv_width = num_heads * self.head_dim, self.num_kv_heads * self.head_dim
         self.q_proj = nn.Linear(d_model, width, bias=bias, device=device, dtype=dtype)
@@ -110,8 +110,7 @@ class MultiHeadAttention(nn.Module):
         Returns:
             (output (B, Lq, d_model), weights (B, num_heads, Lq, Lk) or None).
         """
-        if not isinstance(need_weights, bool):
-            raise TypeError(f"need_weights: got {need_weights!r}; accepted are True and False")
+        check_flags(need_weights=need_weights)
         if key is None and value is not None:
             raise ValueError("key: got None with a value; give both, or neither for self-attention")
         same = key is None or key is query
@@ -160,9 +159,11 @@ class MultiHeadAttention(nn.Module):
         if x.dim() != 3 or x.shape[-1] != self.d_model:
             raise ValueError(f"{name}: got shape {tuple(x.shape)}; accepted is (B, L, {self.d_model})")
         weight = self.q_proj.weight
+        if not isinstance(weight, Tensor):
+            return  # a quantised projection keeps its weight packed and checks its input itself
         if x.device != weight.device:
             raise ValueError(f"{name}: is on {x.device}, the layer on {weight.device}; move one of them with .to()")
-        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        if x.dtype != weight.dtype and autocast_dtype(x) is None:
             raise TypeError(f"{name}: got {x.dtype} where the layer is {weight.dtype}; convert one of them with .to()")
 
     def _check_cache(self, cache: KVCache, same: bool, causal: bool, key_lengths: Tensor | None) -> None:

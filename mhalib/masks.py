@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mhalib.arguments import check_tensors, check_whole
+from mhalib.arguments import assert_on_device, check_tensors, check_whole, readable
 
 
 def causal(lq: int, lk: int | None = None, *, device: torch.device | str | None = None) -> Tensor:
@@ -28,7 +28,7 @@ def causal(lq: int, lk: int | None = None, *, device: torch.device | str | None 
     """
     lk = lq if lk is None else lk
     check_whole(0, lq=lq, lk=lk)
-    return _key_minus_query(lq, lk, device) <= 0
+    return near(*places(lq, lk, device), None, causal=True)
 
 
 def window(lq: int, lk: int, width: int, *, causal: bool = True, device: torch.device | str | None = None) -> Tensor:
@@ -47,9 +47,7 @@ def window(lq: int, lk: int, width: int, *, causal: bool = True, device: torch.d
     """
     check_whole(0, lq=lq, lk=lk)
     check_whole(width=width)
-    offset = _key_minus_query(lq, lk, device)
-    near = offset.abs() < width
-    return near & (offset <= 0) if causal else near
+    return near(*places(lq, lk, device), width, causal=causal)
 
 
 def padding(lengths: Tensor, lk: int) -> Tensor:
@@ -63,7 +61,7 @@ def padding(lengths: Tensor, lk: int) -> Tensor:
     """
     check_whole(0, lk=lk)
     check_lengths(lengths, None, lk, name="lengths")
-    return (torch.arange(lk, device=lengths.device) < lengths[:, None])[:, None, None, :]
+    return leading(lengths, lk)[:, None, None, :]
 
 
 def dead_rows(mask: Tensor) -> Tensor:
@@ -96,7 +94,7 @@ def zero_padding(x: Tensor, lengths: Tensor) -> Tensor:
     if x.dim() not in (3, 4):
         raise ValueError(f"x: got shape {tuple(x.shape)}; accepted are (B, L, d) and (B, H, L, D)")
     check_lengths(lengths, x.shape[0], x.shape[-2], name="lengths", device=x.device)
-    real = torch.arange(x.shape[-2], device=x.device) < lengths[:, None]
+    real = leading(lengths, x.shape[-2])
     real = real[:, :, None] if x.dim() == 3 else real[:, None, :, None]
     return torch.where(real, x, torch.zeros((), dtype=x.dtype, device=x.device))
 
@@ -231,16 +229,41 @@ def check_lengths(
         raise ValueError(f"{name}: got shape {tuple(lengths.shape)}; accepted is {wanted}, one per sequence")
     if device is not None and lengths.device != device:
         raise ValueError(f"{name}: is on {lengths.device}, what it measures on {device}; move one of them with .to()")
-    if lengths.numel() and not torch.compiler.is_compiling():
-        low, high = int(lengths.min()), int(lengths.max())
+    accepted = f"accepted are 0 to {full}, the {of} given"
+    values = readable(lengths)
+    if values is None:
+        assert_on_device(lengths, lambda x: (x >= 0) & (x <= full), f"{name}: got other values; {accepted}")
+    elif values.numel():
+        low, high = (int(x) for x in values.aminmax())
         if low < 0 or high > full:
-            raise ValueError(f"{name}: got values from {low} to {high}; accepted are 0 to {full}, the {of} given")
+            raise ValueError(f"{name}: got values from {low} to {high}; {accepted}")
 
 
-def _key_minus_query(lq: int, lk: int, device: torch.device | str | None) -> Tensor:
-    """Signed distance from each query to each key, (lq, lk): negative = the past."""
-    query = torch.arange(lq, device=device) + (lk - lq)
-    return torch.arange(lk, device=device) - query[:, None]
+def leading(lengths: Tensor, size: int) -> Tensor:
+    """bool (B, size), True at the first `lengths[b]` places of row b; lengths that have been checked."""
+    return torch.arange(size, device=lengths.device) < lengths[:, None]
+
+
+def places(lq: int, lk: int, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
+    """Where the queries (lq,) and the keys (lk,) stand: the last query at the last key."""
+    return torch.arange(lq, device=device) + (lk - lq), torch.arange(lk, device=device)
+
+
+def near(queries: Tensor, keys: Tensor, width: int | None, *, causal: bool) -> Tensor:
+    """Which keys stand in the window of `width` of each query, or before it where `width` is None.
+
+    Positions are compared with positions: a matrix of distances, which are int64, would take eight bytes a pair.
+
+    Args:
+        queries, keys: positions, integer (lq,) and (lk,).
+        width, causal: as for `window`; None, which needs `causal`, is no limit to the past.
+
+    Returns:
+        bool (lq, lk).
+    """
+    # The last key that a query sees is its own, or that at the other end of its window.
+    seen = keys <= (queries if causal else queries + (width - 1))[:, None]
+    return seen if width is None else seen & (keys > (queries - width)[:, None])
 
 
 def _check_bool(mask: Tensor, name: str = "mask") -> None:

@@ -43,7 +43,8 @@ def run(request: Request) -> Result:
     groups = request.num_heads // request.num_kv_heads
     grouped = dropped.unflatten(1, (request.num_kv_heads, groups))
     value = request.value.to(request.compute_dtype)
-    output = torch.einsum("bkgqs,bksd->bkgqd", grouped, value).flatten(1, 2)
+    # Blanked although it is 0: a NaN that arrives in the gradient of such a row must not reach the values.
+    output = torch.einsum("bkgqs,bksd->bkgqd", grouped, value).flatten(1, 2).masked_fill(dead, 0.0)
 
     lse = None
     if request.return_lse:

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
 
 from mhalib import masks
-from mhalib.arguments import check_whole, divisors
+from mhalib.arguments import check_flags, check_whole, divisors, kind, number, probability
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+class Options(TypedDict, total=False):
+    """What may be asked of attention by keyword, as documented at `mhalib.attention`."""
+
+    mask: Tensor | None
+    bias: Tensor | None
+    causal: bool
+    window: int | None
+    key_lengths: Tensor | None
+    query_lengths: Tensor | None
+    scale: float | None
+    softcap: float | None
+    dropout: float
+
+
+class AllOptions(Options, total=False):
+    """The same, and what may be asked for beside the output."""
+
+    return_weights: bool
+    return_lse: bool
 
 
 class BackendChoice(NamedTuple):
@@ -41,17 +62,17 @@ class Request(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
-    mask: Tensor | None
-    bias: Tensor | None
-    causal: bool
-    window: int | None
-    key_lengths: Tensor | None
-    query_lengths: Tensor | None
     scale: float
-    softcap: float | None
-    dropout: float
-    return_weights: bool
-    return_lse: bool
+    mask: Tensor | None = None
+    bias: Tensor | None = None
+    causal: bool = False
+    window: int | None = None
+    key_lengths: Tensor | None = None
+    query_lengths: Tensor | None = None
+    softcap: float | None = None
+    dropout: float = 0.0
+    return_weights: bool = False
+    return_lse: bool = False
 
     @property
     def batch(self) -> int:
@@ -76,13 +97,13 @@ class Request(NamedTuple):
     @property
     def compute_dtype(self) -> torch.dtype:
         """Half precision accumulates in float32."""
-        return torch.promote_types(self.query.dtype, torch.float32)
+        return compute_dtype(self.query)
 
     def padded_queries(self) -> Tensor | None:
         """bool (B, 1, Lq, 1), True = past the end of its sequence, so that its row is blank; None = none is."""
         if self.query_lengths is None:
             return None
-        return ~masks.padding(self.query_lengths, self.lq).mT
+        return ~masks.leading(self.query_lengths, self.lq)[:, None, :, None]
 
     def allowed(self) -> Tensor | None:
         """All restrictions combined: bool, (Lq, Lk) or (B|1, H|1, Lq|1, Lk), True = may attend; None = all."""
@@ -95,9 +116,9 @@ class Request(NamedTuple):
         elif self.causal:
             parts.append(masks.causal(self.lq, self.lk, device=device))
         if self.key_lengths is not None:
-            parts.append(masks.padding(self.key_lengths, self.lk))
+            parts.append(masks.leading(self.key_lengths, self.lk)[:, None, None, :])
         if self.query_lengths is not None:
-            parts.append(~self.padded_queries())
+            parts.append(masks.leading(self.query_lengths, self.lq)[:, None, :, None])
         if not parts:
             return None
         combined = parts[0]
@@ -126,14 +147,11 @@ def validate(
     """Refuse what is wrong or could be read in two ways; resolve `scale`."""
     _check_inputs(query, key, value)
     _check_sizes(query, key, value)
-    if not (isinstance(causal, bool) and isinstance(return_weights, bool) and isinstance(return_lse, bool)):
-        flags = {"causal": causal, "return_weights": return_weights, "return_lse": return_lse}
-        name, flag = next((name, flag) for name, flag in flags.items() if not isinstance(flag, bool))
-        raise TypeError(f"{name}: got {flag!r}; accepted are True and False")
+    check_flags(causal=causal, return_weights=return_weights, return_lse=return_lse)
     if mask is not None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             raise TypeError(
-                f"mask: got {_kind(mask)}; accepted is a bool tensor, True = may attend. Numbers that are added "
+                f"mask: got {kind(mask)}; accepted is a bool tensor, True = may attend. Numbers that are added "
                 "to the scores go to bias=; masks of other libraries through mhalib.masks.from_torch_mha, "
                 "from_huggingface or from_additive"
             )
@@ -141,7 +159,7 @@ def validate(
     if bias is not None:
         if not isinstance(bias, Tensor) or bias.dtype not in FLOATS:
             raise TypeError(
-                f"bias: got {_kind(bias)}; accepted is a floating tensor that is added to the scores. "
+                f"bias: got {kind(bias)}; accepted is a floating tensor that is added to the scores. "
                 "A bool mask goes to mask="
             )
         if bias.dtype == torch.float64 != query.dtype:
@@ -152,12 +170,17 @@ def validate(
         _check_score_shape("bias", bias, query, key)
     if window is not None:
         check_whole(window=window)
+        if window >= (key.shape[2] if causal else max(query.shape[2], key.shape[2])):
+            window = None  # it hides nothing: the last query stands at the last key
+        elif not isinstance(window, int | torch.SymInt):
+            window = int(window)  # numpy's integers are accepted too, and no backend needs to know them
     if key_lengths is not None:
         masks.check_lengths(key_lengths, query.shape[0], key.shape[2], "keys", name="key_lengths", device=query.device)
     if query_lengths is not None:
         masks.check_lengths(
             query_lengths, query.shape[0], query.shape[2], "queries", name="query_lengths", device=query.device
         )
+    computed = compute_dtype(query)
     return Request(
         query,
         key,
@@ -168,16 +191,21 @@ def validate(
         window=window,
         key_lengths=key_lengths,
         query_lengths=query_lengths,
-        scale=1.0 / math.sqrt(query.shape[3]) if scale is None else _checked_scale(scale),
-        softcap=None if softcap is None else _checked_softcap(softcap),
-        dropout=0.0 if dropout == 0.0 and isinstance(dropout, float) else checked_dropout(dropout),
+        scale=1.0 / math.sqrt(query.shape[3]) if scale is None else _checked_scale(scale, computed),
+        softcap=None if softcap is None else _checked_softcap(softcap, computed),
+        dropout=0.0 if type(dropout) is float and not dropout else probability("dropout", dropout),
         return_weights=return_weights,
         return_lse=return_lse,
     )
 
 
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """In which the scores of `x` are computed: half precision accumulates in float32."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
 def fit_each_other(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Are these three tensors of equal heads that `validate` accepts, with something in them? In one look."""
+    """Are these three tensors of equal heads that `validate` accepts and torch's fused kernels take? In one look."""
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         return False
     of_query, of_key, of_value = query.shape, key.shape, value.shape
@@ -186,7 +214,9 @@ def fit_each_other(query: Tensor, key: Tensor, value: Tensor) -> bool:
         and of_query[:2] == of_key[:2] == of_value[:2]
         and of_query[3] == of_key[3]
         and of_key[2] == of_value[2]
+        and of_query[3] == of_value[3]
         and 0 not in of_query + of_value
+        and query.stride(3) == key.stride(3) == value.stride(3) == 1
         and query.dtype is key.dtype is value.dtype
         and query.dtype in FLOATS
         and query.device == key.device == value.device
@@ -254,25 +284,15 @@ def _check_device(name: str, x: Tensor, query: Tensor) -> None:
         raise ValueError(f"{name}: is on {x.device}, query on {query.device}; move one of them with .to()")
 
 
-def _checked_scale(scale: float) -> float:
-    return _number("scale", scale, "a finite number, or None for 1/√D", lambda x: True)
+def _checked_scale(scale: float, dtype: torch.dtype) -> float:
+    limits = torch.finfo(dtype)
+    accepted = f"0, or a number of size {limits.tiny:.1e} to {limits.max:.1e}, which {dtype} holds; or None for 1/√D"
+    return number("scale", scale, accepted, lambda x: x == 0 or limits.tiny <= abs(x) <= limits.max)
 
 
-def _checked_softcap(softcap: float) -> float:
-    return _number("softcap", softcap, "a number above 0, or None for no cap", lambda x: x > 0)
-
-
-def checked_dropout(dropout: float) -> float:
-    return _number("dropout", dropout, "a probability from 0 up to, not including, 1", lambda x: 0 <= x < 1)
-
-
-def _number(name: str, x: float, accepted: str, fits) -> float:
-    if isinstance(x, bool) or not isinstance(x, int | float):
-        raise TypeError(f"{name}: got {_kind(x)}; accepted is {accepted}")
-    if not math.isfinite(x) or not fits(x):
-        raise ValueError(f"{name}: got {x}; accepted is {accepted}")
-    return float(x)
-
-
-def _kind(x: object) -> str:
-    return f"a {x.dtype} tensor" if isinstance(x, Tensor) else f"{type(x).__name__} {x!r}"
+def _checked_softcap(softcap: float, dtype: torch.dtype) -> float:
+    # A score divided by the cap must keep its digits: at most the largest number for that, down to scores of eps.
+    limits = torch.finfo(dtype)
+    largest = limits.eps / limits.tiny
+    accepted = f"a number from {limits.tiny:.1e} to {largest:.1e}, or None for no cap"
+    return number("softcap", softcap, accepted, lambda x: limits.tiny <= x <= largest)

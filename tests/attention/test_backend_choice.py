@@ -19,12 +19,11 @@ from oracle import (
 )
 
 import mhalib
-from mhalib.backends import sdpa
-from mhalib.functional import BACKENDS, NOT_BUILT_YET
+from mhalib.backends import torch_kernel
+from mhalib.functional import BACKENDS
 
 WHOLE = "torch's fused kernel serves this request without forming the weights"
 FOLDED = "torch's fused kernel, the queries of a group as rows of one head, so that no key is repeated"
-BY_LENGTH = "torch's fused kernel, sequence by sequence without the padding, which needs no mask"
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -37,8 +36,6 @@ def test_auto_takes_the_fused_kernel_unless_something_is_in_the_way(dtype, name)
     elif name == "bias_fine" and half:
         because = f"because torch's fused kernels would round the torch.float32 bias to {dtype}"
         assert choice == ("tiled", f"tile by tile in plain torch, {because}")
-    elif name in ("key_lengths", "causal+key_lengths", "query_lengths", "query_lengths+causal", "both_lengths"):
-        assert choice == ("sdpa", BY_LENGTH)
     else:
         assert choice == ("sdpa", FOLDED)  # five queries of six heads over two key heads
 
@@ -46,7 +43,6 @@ def test_auto_takes_the_fused_kernel_unless_something_is_in_the_way(dtype, name)
 @pytest.mark.parametrize(
     ("sizes", "options", "because"),
     [
-        (SMALL, {"return_lse": True}, "torch's public interface does not return the log-sum-exp"),
         (Shape(0, 2, 2, 3, 3, 4, 4), {}, "torch's fused kernels are not defined on empty inputs"),
         (Shape(1, 2, 2, 3, 0, 4, 4), {}, "torch's fused kernels are not defined on empty inputs"),
     ],
@@ -86,20 +82,6 @@ def test_a_choice_prints_as_a_sentence(capsys):
     assert capsys.readouterr().out == f"sdpa: {WHOLE}\n"
 
 
-@pytest.mark.parametrize("backend", NOT_BUILT_YET)
-def test_a_backend_that_is_not_built_says_so(backend):
-    assert backend not in BACKENDS
-    for call in (mhalib.attention, mhalib.explain_backend):
-        with pytest.raises(NotImplementedError) as caught:
-            call(*inputs(SMALL), backend=backend)
-        message = str(caught.value)
-        assert message.startswith(f"backend: '{backend}' is not built yet; built are ")
-        assert all(f"'{name}'" in message for name in (*BACKENDS, "auto"))
-    layer = mhalib.MultiHeadAttention(12, 3, backend=backend)
-    with pytest.raises(NotImplementedError, match=f"'{backend}' is not built yet"):
-        layer(torch.zeros(1, 2, 12))
-
-
 @pytest.mark.parametrize("name", OPTIONS)
 def test_what_is_explained_is_what_runs(name, monkeypatch):
     ran = []
@@ -131,8 +113,8 @@ def handed_over(monkeypatch):
         calls.append(options)
         return scaled_dot_product_attention(*qkv, **options)
 
-    scaled_dot_product_attention = sdpa.scaled_dot_product_attention
-    monkeypatch.setattr(sdpa, "scaled_dot_product_attention", spy)
+    scaled_dot_product_attention = torch_kernel.scaled_dot_product_attention
+    monkeypatch.setattr(torch_kernel, "scaled_dot_product_attention", spy)
     return calls
 
 

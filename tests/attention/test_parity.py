@@ -51,7 +51,6 @@ REFUSALS = {
         "bias_fine in float16": "round the torch.float32 bias to torch.float16",
         "bias_fine in bfloat16": "round the torch.float32 bias to torch.bfloat16",
         "return_weights": "never form the weights",
-        "return_lse": "does not return the log-sum-exp",
     },
 }
 

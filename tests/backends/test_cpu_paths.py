@@ -24,15 +24,27 @@ from oracle import (
 )
 
 import mhalib
-from mhalib.backends import sdpa
+from mhalib.backends import bands, torch_kernel, ways
 from mhalib.backends.request import validate
 
 REASONS = {
     "whole": "torch's fused kernel serves this request without forming the weights",
     "folded": "torch's fused kernel, the queries of a group as rows of one head, so that no key is repeated",
-    "banded": "torch's fused kernel on bands of 256 queries, each with only the keys that its window reaches",
+    "banded": "torch's fused kernel on bands of queries, each with only the keys that its window reaches",
     "by length": "torch's fused kernel, sequence by sequence without the padding, which needs no mask",
 }
+
+
+KERNEL, DROPS_NONE = "torch's fused kernel", "torch's fused kernel drops no weights on a CPU"
+
+
+@pytest.fixture(autouse=True)
+def calls_for_nothing(monkeypatch):
+    """What a way saves on requests as small as these is less than its calls cost; here they cost nothing.
+
+    tests/backends/test_plan.py holds what is chosen at the true costs.
+    """
+    monkeypatch.setattr(ways, "CALL", 0)
 
 
 def reference(q, k, v, grad, *, bias=None, **options):
@@ -65,13 +77,13 @@ def reference(q, k, v, grad, *, bias=None, **options):
 @pytest.fixture
 def calls(monkeypatch):
     """Each call of torch's kernel: the shapes of query and key, and the options."""
-    seen, kernel = [], sdpa.scaled_dot_product_attention
+    seen, kernel = [], torch_kernel.scaled_dot_product_attention
 
     def spy(q, k, v, **options):
         seen.append((tuple(q.shape), tuple(k.shape), options))
         return kernel(q, k, v, **options)
 
-    monkeypatch.setattr(sdpa, "scaled_dot_product_attention", spy)
+    monkeypatch.setattr(torch_kernel, "scaled_dot_product_attention", spy)
     return seen
 
 
@@ -94,8 +106,8 @@ def check(way, shape, options, dtype=torch.float64, qkv=None):
 
 
 def test_the_reasons_are_those_of_the_backend():
-    assert sdpa.WAYS == REASONS
-    assert (sdpa.BAND, sdpa.FEW_QUERIES) == (256, 16)
+    assert ways.WAYS == REASONS
+    assert (bands.EDGE, torch_kernel.FEW_QUERIES) == (256, 16)
 
 
 # ------------------------------------------------------------------------------------------------- which way
@@ -116,19 +128,24 @@ LENGTHS = torch.tensor([90, 31])
         ("whole", Shape(2, 4, 1, 17, 90, 4, 4), {"causal": True}),
         ("folded", Shape(2, 4, 1, 17, 90, 4, 4), {}),
         ("folded", Shape(2, 4, 1, 1, 90, 4, 4), {"causal": True}),
-        ("banded", MHA, {"window": 5, "causal": True}),  # 2 · (5 + 40) = 90
-        ("whole", MHA, {"window": 6, "causal": True}),
-        ("banded", MHA, {"window": 2}),  # 2 · (4 + 40) = 88
-        ("whole", MHA, {"window": 3}),
+        ("banded", MHA, {"window": 5, "causal": True}),
+        ("banded", MHA, {"window": 50, "causal": True}),  # 89 of 90 keys: one less
+        ("whole", MHA, {"window": 51, "causal": True}),
+        ("banded", MHA, {"window": 50}),
+        ("whole", MHA, {"window": 51}),
         ("banded", GQA, {"window": 5, "causal": True}),
-        ("whole", MHA, {"window": 5, "causal": True, "key_lengths": LENGTHS}),
+        ("by length", MHA, {"window": 5, "causal": True, "key_lengths": LENGTHS}),
+        ("by length", GQA, {"window": 5, "key_lengths": LENGTHS, "query_lengths": torch.tensor([7, 40])}),
+        ("banded", MHA, {"window": 5, "causal": True, "key_lengths": torch.tensor([90, 90])}),
+        ("folded", GQA, {"key_lengths": torch.tensor([90, 90]), "query_lengths": torch.tensor([40, 40])}),
         ("whole", MHA, {"window": 5, "causal": True, "mask": coin(40, 90, seed=1)}),
         ("whole", MHA, {"window": 5, "causal": True, "bias": normal(40, 90, seed=1)}),
         ("by length", MHA, {"key_lengths": LENGTHS}),
         ("by length", GQA, {"key_lengths": LENGTHS, "causal": True}),
         ("by length", MHA, {"query_lengths": torch.tensor([7, 40])}),
         ("by length", GQA, {"query_lengths": torch.tensor([7, 40]), "key_lengths": LENGTHS, "causal": True}),
-        ("banded", MHA, {"window": 5, "causal": True, "query_lengths": torch.tensor([7, 40])}),
+        ("by length", MHA, {"window": 5, "causal": True, "query_lengths": torch.tensor([7, 40])}),
+        ("banded", Shape(1, 4, 2, 40, 90, 4, 4), {"window": 5, "causal": True, "query_lengths": torch.tensor([7])}),
         ("folded", Shape(1, 4, 2, 40, 90, 4, 4), {"query_lengths": torch.tensor([7])}),
         ("whole", MHA, {"query_lengths": torch.tensor([7, 40]), "mask": coin(40, 90, seed=1)}),
         ("whole", Shape(1, 2, 2, 40, 90, 4, 4), {"key_lengths": LENGTHS[1:]}),
@@ -142,15 +159,40 @@ def test_which_way_is_taken(way, shape, options):
 
 
 @pytest.mark.parametrize("options", [{"window": 5, "causal": True}, {"key_lengths": LENGTHS}, {}], ids=str)
-def test_off_the_cpu_and_under_compile_the_kernel_serves_the_whole(options, monkeypatch):
-    """The ways were measured on CPUs; a loop over lengths would be a graph break."""
-    request = validate(*inputs(GQA), **options)
-    assert sdpa.plan(request) != "whole"
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert sdpa.plan(request) == "whole"
-    monkeypatch.undo()
-    away = validate(*(x.to("meta") for x in inputs(GQA)), window=5, causal=True)
-    assert sdpa.plan(away) == "whole"
+def test_off_the_cpu_no_way_but_the_kernel_for_the_whole(options):
+    """The ways were measured on CPUs. Meta tensors have no numbers, so that lengths would not be read either."""
+    assert ways.choose(validate(*inputs(GQA), **options)).way != "whole"
+    away = validate(*(x.to("meta") for x in inputs(GQA)))._replace(**options)
+    assert ways.choose(away).way == "whole"
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({"window": 5, "causal": True}, {(32, 20)}),  # 16 queries of two heads
+        ({"key_lengths": torch.tensor([600, 31])}, {(600, 600)}),
+        ({}, {(1200, 600)}),
+    ],
+    ids=str,
+)
+def test_compiled_bands_and_groups_are_the_eager_ones(options, sizes):
+    """Their number is known from the sizes. A loop over lengths would be a graph break: their mask is built."""
+    seen = set()
+
+    def backend(graph, _):
+        for node in graph.graph.nodes:
+            if node.target is torch_kernel.scaled_dot_product_attention:
+                q, k = (x.meta["example_value"].shape for x in node.args[:2])
+                seen.add((q[2], k[2]))
+        return graph.forward
+
+    shape = Shape(2, 4, 2, 600, 600, 4, 4)
+    qkv = inputs(shape)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda q, k, v: mhalib.attention(q, k, v, **options), backend=backend, fullgraph=True)
+    expected = reference(*qkv, upstream(shape, torch.float64), **options)
+    assert_output(compiled(*qkv), expected, shape, torch.float64, f"compiled, {options}")
+    assert sizes <= seen
 
 
 # ----------------------------------------------------------------------------------------------------- bands
@@ -177,9 +219,11 @@ BANDS = [
 def test_bands(lengths, window, causal, calls):
     lq, lk = lengths
     check("banded", Shape(1, 2, 1, lq, lk, 4, 3), {"window": window, "causal": causal})
-    reached = [(q[2], k[2]) for q, k, _ in calls if q[1] == 2]  # folded calls have one head
-    assert all(keys <= 255 + (window if causal else 2 * window - 1) for _, keys in reached)
-    assert len(calls) <= -(-lq // 256)
+    assert all(k[2] <= 255 + (window if causal else 2 * window - 1) for _, k, _ in calls)
+    # No row twice; those that see no key may be left out. Those of a group's two heads may be rows of one.
+    rows = sum(q[0] * q[1] * q[2] for q, _, _ in calls)
+    assert 2 * min(lq, lk) <= rows <= 2 * lq
+    assert len(calls) <= 3 + max(0, lq - lk) // 256  # all whole bands in one, what is left at the two ends
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -191,10 +235,36 @@ def test_bands_in_every_dtype(causal, heads, dtype):
 
 
 def test_number_of_keys_of_each_band(calls):
-    """The window's 255 reach back and the band's own 256: 511 of 2048, instead of all."""
+    """The window's 255 reach back and the band's own 32: 287 of 2048 keys, instead of all.
+
+    The first 256 queries see all keys up to their own; the others are 56 bands, one call and one mask.
+    """
     mhalib.attention(*inputs(Shape(1, 1, 1, 2048, 2048, 4, 4)), window=256, causal=True)
-    assert [(q[2], k[2]) for q, k, _ in calls] == [(256, 256), *[(256, 511)] * 7]
-    assert all(tuple(options["attn_mask"].shape[-2:]) == (q[2], k[2]) for q, k, options in calls)
+    (first, _, square), (query, key, banded) = calls
+    assert first == (1, 1, 256, 4)
+    assert (square["is_causal"], square["attn_mask"]) == (True, None)
+    assert (query, key) == ((1, 56, 32, 4), (1, 56, 287, 4))
+    assert banded["attn_mask"].shape == (32, 287)
+
+
+def test_bands_of_a_group_are_rows_of_one_head(calls):
+    """The more heads share their keys, the shorter is a band, and the fewer keys it reads in vain."""
+    mhalib.attention(*inputs(Shape(3, 8, 4, 1024, 1024, 4, 4)), window=128, causal=True)
+    assert [(q, k) for q, k, _ in calls[1:]] == [((4, 56, 2 * 16, 4), (4, 56, 143, 4))] * 3
+    assert all(options["attn_mask"].shape == (32, 143) for _, _, options in calls[1:])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_training_takes_longer_bands_a_few_at_a_time(causal, calls, monkeypatch):
+    """The gradients of keys that bands share are held for the bands of one call only."""
+    monkeypatch.setattr(bands, "REPEATED", 4 * 4 * 100)
+    shape = Shape(1, 2, 2, 700, 700, 4, 4)
+    check("banded", shape, {"window": 10, "causal": causal})
+    (span,) = {k[2] for q, k, _ in calls if q[0] == 2 and q[2] == 64}
+    assert span == 64 + (9 if causal else 18)
+    counts = [q[1] for q, k, _ in calls if k[2] == span]
+    assert max(counts) * 2 * span * 4 <= 4 * 4 * 100 < (max(counts) + 1) * 2 * span * 4
+    assert sum(counts) == (700 - 10) // 64
 
 
 @pytest.mark.parametrize("window", [3, 40])
@@ -245,12 +315,14 @@ FEW = {
 @pytest.mark.parametrize("lq", [1, 2, 3, 4, 16])
 @pytest.mark.parametrize("heads", [(8, 2), (6, 1), (6, 3)], ids=str)
 def test_decoding_with_grouped_heads(heads, lq, name, calls):
-    """Query heads of a group, and their rows of the mask or bias, stay together."""
+    """Query heads of a group, and their rows of the mask or bias, stay together; in one band too."""
     shape = Shape(2, *heads, lq, 33, 8, 5)
-    check("folded", shape, FEW[name](shape))
+    options = FEW[name](shape)
+    check("banded" if "window" in options else "folded", shape, options)
+    keys = min(33, options["window"] - 1 + lq) if "window" in options else 33
     for query, key, options in calls:
         assert query == (2, heads[1], heads[0] // heads[1] * lq, 8)
-        assert key == (2, heads[1], 33, 8)
+        assert key == (2, heads[1], keys, 8)
         assert options["enable_gqa"] is False
     if name == "plain" or (name == "causal" and lq == 1):
         assert [options["attn_mask"] for _, _, options in calls] == [None]
@@ -275,7 +347,7 @@ def test_grouped_heads_in_every_dtype(dtype, name):
 PADDED = [
     ([17, 9, 0, 1], 17, 17),
     ([0, 0], 5, 7),
-    ([7, 7], 7, 7),
+    ([7, 6], 7, 7),
     ([33, 12, 20], 1, 33),
     ([33, 12, 20], 6, 33),
     ([9, 4, 0], 33, 9),
@@ -383,7 +455,8 @@ def test_dropout(way):
     shape, options = WAYS[way]
     q, k, _ = inputs(shape)
     v = torch.eye(shape.lk, dtype=torch.float64).expand(shape.batch, shape.kv_heads, -1, -1)
-    assert mhalib.explain_backend(q, k, v, **options, dropout=0.4).reason == REASONS[way]
+    formula = f"torch's formula, which forms the weights{REASONS[way].removeprefix(KERNEL)}: {DROPS_NONE}"
+    assert mhalib.explain_backend(q, k, v, **options, dropout=0.4) == ("sdpa", formula)
     _, weights = mhalib.attention(q, k, v, **options, return_weights=True)
     torch.manual_seed(0)
     used = mhalib.attention(q, k, v, **options, dropout=0.4)

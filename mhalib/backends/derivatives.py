@@ -1,0 +1,141 @@
+"""What the formula written out can do and the faster backends cannot: forward mode and derivatives of derivatives.
+
+The fast backends have a first derivative in reverse mode. A second derivative goes through the reference: gradients
+that are to be differentiated again are computed by the formula, whose derivatives autograd knows to any order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from mhalib.backends import reference
+from mhalib.backends.mixed_precision import autocast_off
+from mhalib.backends.request import Request, Result
+
+FORWARD_MODE = "only the formula written out has forward-mode derivatives (torch.func.jvp, jacfwd, hessian)"
+
+
+class _Rest(NamedTuple):
+    """What a request holds beside tensors that have gradients."""
+
+    mask: Tensor | None
+    key_lengths: Tensor | None
+    query_lengths: Tensor | None
+    causal: bool
+    window: int | None
+    scale: float
+    softcap: float | None
+    dropout: float
+
+
+def forward_mode_on() -> bool:
+    """Are derivatives being computed in forward mode, of anything?"""
+    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
+
+
+def in_forward_mode(request: Request) -> bool:
+    """Does a tangent come with query, key, value or bias?"""
+    if not forward_mode_on():
+        return False
+    return any(_has_tangent(x) for x in (request.query, request.key, request.value, request.bias) if x is not None)
+
+
+def _has_tangent(x: Tensor) -> bool:
+    # Under several transforms of torch.func the tangent may lie in an outer one, where it cannot be seen from here.
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return wrapped or forward_ad.unpack_dual(x).tangent is not None
+
+
+def transformed(request: Request) -> bool:
+    """Is a tensor of the request inside a transform of torch.func, which fewer of torch's operators know?"""
+    if torch.compiler.is_compiling():
+        return False
+    return any(isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in request)
+
+
+def to_any_order(result: Result, request: Request) -> Result:
+    """The same numbers, with gradients that can be differentiated again.
+
+    It costs nothing until then: without `create_graph=True` the gradient goes back through the backend.
+    """
+    output, lse = result.output, result.lse
+    if torch.compiler.is_compiling() or not (output.requires_grad or (lse is not None and lse.requires_grad)):
+        return result
+    rest = _Rest(*(getattr(request, name) for name in _Rest._fields))
+    output, lse = _AnyOrder.apply(output, lse, request.query, request.key, request.value, request.bias, *rest)
+    return Result(output, result.weights, lse)
+
+
+class _AnyOrder(torch.autograd.Function):
+    """(output, lse) of a backend unchanged; its inputs stand beside them, for gradients by the formula."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(output, lse, query, key, value, bias, *rest):
+        # A detached tensor shares memory and version with its source, and may be changed in place like any result.
+        return output.detach(), None if lse is None else lse.detach()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, _, query, key, value, bias, mask, key_lengths, query_lengths, *ctx.options = inputs
+        ctx.save_for_backward(query, key, value, bias, mask, key_lengths, query_lengths)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, grad_output, grad_lse):
+        query, key, value, bias, *others = ctx.saved_tensors
+        sources = (query, key, value, bias)
+        if not _differentiated_again(grad_output, grad_lse, *sources):
+            return grad_output, grad_lse, *[None] * 12
+        rest = _Rest(*others, *ctx.options)
+        if rest.dropout:
+            raise RuntimeError(
+                "second derivatives (create_graph=True) with dropout: the weights that were dropped cannot be drawn "
+                "again; take backend='reference'"
+            )
+        grads = zip(_by_the_formula(grad_output, grad_lse, sources, rest), ctx.needs_input_grad[2:6], strict=True)
+        return None, None, *(grad if needed else None for grad, needed in grads), *[None] * 8
+
+
+def _by_the_formula(
+    grad_output: Tensor | None, grad_lse: Tensor | None, sources: tuple[Tensor | None, ...], rest: _Rest
+) -> list[Tensor | None]:
+    """The gradient of each source, differentiable."""
+    present = [x for x in sources if x is not None]
+
+    def formula(*tensors: Tensor) -> tuple[Tensor, Tensor | None]:
+        given = iter(tensors)
+        query, key, value, bias = (None if x is None else next(given) for x in sources)
+        result = reference.run(
+            Request(query, key, value, bias=bias, return_weights=False, return_lse=True, **rest._asdict())
+        )
+        return result.output, result.lse
+
+    with autocast_off(present[0]):
+        results, pull = torch.func.vjp(formula, *present)
+        arriving = zip((grad_output, grad_lse), results, strict=True)
+        grads = iter(pull(tuple(torch.zeros_like(x) if grad is None else grad.to(x.dtype) for grad, x in arriving)))
+    return [None if x is None else next(grads) for x in sources]
+
+
+def _differentiated_again(*tensors: Tensor | None) -> bool:
+    """Will somebody ask for the derivative of the gradients that are being computed?
+
+    torch.func always builds the graph for it; there, only tensors that an outer transform follows are meant.
+    """
+    return torch.is_grad_enabled() and any(_followed(x) for x in tensors if x is not None)
+
+
+def _followed(x: Tensor) -> bool:
+    if not torch._C._functorch.is_functorch_wrapped_tensor(x):
+        return x.requires_grad
+    while torch._C._functorch.is_functorch_wrapped_tensor(x):
+        x = torch._C._functorch.get_unwrapped(x)
+        if x.requires_grad:
+            return True
+    return False
