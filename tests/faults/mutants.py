@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from engine import LIBRARY, ROOT
+from engine import LIBRARY
 from operators import changes
-from server import Server
+from server import Server, path_of
 from tested_by import TESTED_BY
 
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -64,13 +64,6 @@ def text_of(mutant: Mutant) -> str:
     return ast.unparse(ast.fix_missing_locations(module)) + "\n"
 
 
-def paths_of(file: str) -> list[str]:
-    """The test files of this module, wherever they are under tests/."""
-    found = [next(iter((ROOT / "tests").rglob(name)), None) for name in TESTED_BY[file]]
-    assert None not in found, f"tests/faults/tested_by.py: no such test file for {file}: {TESTED_BY[file]}"
-    return [str(path.relative_to(ROOT)) for path in found]
-
-
 def known() -> set[str]:
     lines = EQUIVALENT.read_text("utf-8").splitlines() if EQUIVALENT.exists() else []
     return {line.partition("  # ")[0].strip() for line in lines if line and not line.startswith("#")}
@@ -100,7 +93,9 @@ def main() -> int:
                 mutant = waiting.get_nowait()
             except queue.Empty:
                 return server.close()
-            outcome = server.run(paths_of(mutant.file), file=mutant.file, text=text_of(mutant), limit_s=given.limit)
+            outcome = server.run(
+                [*map(path_of, TESTED_BY[mutant.file])], file=mutant.file, text=text_of(mutant), limit_s=given.limit
+            )
             if outcome.status == 0:
                 survivors.append(mutant)
             verdict = "SURVIVED" if outcome.status == 0 else "killed" if outcome.status else "out of time"

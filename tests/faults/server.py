@@ -26,8 +26,19 @@ TESTS = ROOT / "tests"
 HERE = Path(__file__).resolve().parent
 #: Imported once, before forking; torch and Triton import some of it when they are first used. What is not there is
 #: left out.
-HEAVY = ("numpy.ma", "matplotlib", "pytest", "torch.utils.flop_counter", "hypothesis.strategies")
-HEAVY_OF_TRITON = ("torch._dynamo", "triton.runtime.interpreter", "triton.experimental.gluon.language")
+HEAVY = (
+    *("numpy.ma", "matplotlib", "pytest", "torch._dynamo", "torch.utils.flop_counter", "hypothesis.strategies"),
+    *("sklearn.datasets", "sklearn.model_selection", "transformers"),
+)
+HEAVY_OF_TRITON = ("triton.runtime.interpreter", "triton.experimental.gluon.language")
+
+
+def path_of(test_file: str) -> str:
+    """Where under tests/ the file of this name is."""
+    found = [path for path in TESTS.rglob(test_file) if HERE not in path.parents]
+    if len(found) != 1:
+        raise FileNotFoundError(f"{test_file}: stands {len(found)} times under tests/, and has to be there once")
+    return str(found[0].relative_to(ROOT))
 
 
 class Outcome(NamedTuple):

@@ -5,8 +5,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from engine import LIBRARY, ROOT, Stale, changed
-from server import Server
+from engine import LIBRARY, Stale, changed
+from server import Server, path_of
 
 LISTS = [importlib.import_module(path.stem) for path in sorted(Path(__file__).parent.glob("faults_*.py"))]
 FAULTS = [(module.__name__.removeprefix("faults_"), fault) for module in LISTS for fault in module.FAULTS]
@@ -28,13 +28,6 @@ def server():
     yield get
     for one in started.values():
         one.close()
-
-
-def path_of(test_file: str) -> str:
-    """Where under tests/ this file is."""
-    found = [path for path in (ROOT / "tests").rglob(test_file) if "faults" not in path.parts]
-    assert len(found) == 1, f"{test_file} stands {len(found)} times under tests/"
-    return str(found[0].relative_to(ROOT))
 
 
 @pytest.mark.parametrize(("interpret", "test_file"), TEST_FILES, ids=lambda value: str(value))
