@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -37,6 +38,7 @@ def difference(got: Data, want: Data, tolerance: Mapping[torch.dtype, float] = T
         inner = {key: difference(got[key], want[key], tolerance) for key in want}
         return next((f"{key!r}: {text}" for key, text in inner.items() if text), "")
     if is_number(want) and is_number(got):
+        got, want = cast(float, got), cast(float, want)
         bound = 0.0 if isinstance(want, int) else tolerance.get(torch.float64, 0.0)
         close = got == want or abs(got - want) <= bound * (1 + abs(want)) or (math.isnan(got) and math.isnan(want))
         return "" if close else f"got {got:.6g}, which is not it"

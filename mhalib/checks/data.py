@@ -5,14 +5,16 @@ Nothing here knows an exercise: this file, `run.py` and `encode.py` are all that
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-Data: TypeAlias = "Tensor | bool | int | float | str | list[Data] | tuple[Data, ...] | dict[str | int, Data] | None"
+#: Sequences are lists and tuples, mappings are dicts with keys of str and int.
+Data: TypeAlias = "Tensor | bool | int | float | str | Sequence[Data] | Mapping[Any, Data] | None"
 
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -36,9 +38,9 @@ class Case:
     """
 
     name: str
-    arguments: dict[str, Data] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
     gradients: tuple[str, ...] = ()
-    construct: dict[str, Data] | None = None
+    construct: dict[str, Any] | None = None
     state: dict[str, Tensor] | None = None
 
 
@@ -46,7 +48,7 @@ class Case:
 class Outcome:
     """What an answer did with one case: a value, or an error as "ValueError: its message"."""
 
-    value: Data = None
+    value: Any = None  # Data: what it is follows from the exercise
     gradients: dict[str, Tensor] = field(default_factory=dict)
     error: str | None = None
     changed: tuple[str, ...] = ()  # arguments that the answer wrote into
@@ -55,6 +57,11 @@ class Outcome:
 def plain(value: object) -> Data:
     """A copy of `value` as plain data, on the CPU and without history; TypeError or ValueError where it is none."""
     return _plain(value, [MAX_BYTES], MAX_DEPTH)
+
+
+def plain_tensor(tensor: Tensor) -> Tensor:
+    """As `plain`, of a tensor."""
+    return _plain_tensor(tensor, [MAX_BYTES])
 
 
 def _plain(value: object, budget: list[int], depth: int) -> Data:

@@ -82,11 +82,12 @@ def _value(node: Any, blob: memoryview, depth: int) -> Data:
         return plain(node)
     kind, *items = node
     if kind == "tensor":
-        return _tensor(*items, blob)
+        dtype, shape, start = items
+        return _tensor(dtype, shape, start, blob)
     if kind == "dict":
         return {_key(key): _value(item, blob, depth - 1) for key, item in items}
-    made = {"list": list, "tuple": tuple}[kind]
-    return made(_value(item, blob, depth - 1) for item in items)
+    container = {"list": list, "tuple": tuple}[kind]
+    return container(_value(item, blob, depth - 1) for item in items)
 
 
 def _key(key: Any) -> str | int:
@@ -109,7 +110,7 @@ def _tensor(dtype: str, shape: list[int], start: int, blob: memoryview) -> Tenso
 
 
 def _rows(data: bytes, width: int) -> list[tuple]:
-    rows = unpack(data)
+    rows: Any = unpack(data)
     if not isinstance(rows, list) or not all(isinstance(row, tuple) and len(row) == width for row in rows):
         raise ValueError(f"data: got no list of tuples of {width}")
     return rows

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mhalib.checks.compare import difference
-from mhalib.checks.data import Case, Data, Outcome, plain
+from mhalib.checks.data import Case, Outcome, plain, plain_tensor
 
 MAX_MESSAGE = 500  # characters of an error's message
 
@@ -36,7 +37,7 @@ def _outcome(answer: object, case: Case) -> Outcome:
     return Outcome(value, gradients, changed=changed)
 
 
-def _call(answer: object, case: Case, arguments: dict[str, Data]) -> object:
+def _call(answer: Any, case: Case, arguments: dict[str, Any]) -> object:
     torch.manual_seed(0)
     if case.construct is not None:
         answer = answer(**copy.deepcopy(case.construct))
@@ -49,7 +50,7 @@ def _call(answer: object, case: Case, arguments: dict[str, Data]) -> object:
     return answer(**arguments)
 
 
-def _gradients(answer: Callable, case: Case) -> dict[str, Tensor]:
+def _gradients(answer: object, case: Case) -> dict[str, Tensor]:
     """Derivatives of sum(output · cotangent), 0 where the output does not depend on an argument."""
     arguments = copy.deepcopy(case.arguments)
     leaves = {name: arguments[name].requires_grad_() for name in case.gradients}
@@ -59,7 +60,7 @@ def _gradients(answer: Callable, case: Case) -> dict[str, Tensor]:
     if not (isinstance(total, Tensor) and total.requires_grad):
         return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
     found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True, materialize_grads=True)
-    return {name: plain(gradient) for name, gradient in zip(leaves, found, strict=True)}
+    return {name: plain_tensor(gradient) for name, gradient in zip(leaves, found, strict=True)}
 
 
 def cotangent(x: Tensor) -> Tensor:
