@@ -67,7 +67,7 @@ def _missing(device: torch.device) -> str | None:
         )
     if torch.version.hip is not None:
         return "its kernels have not been tried on AMD GPUs"
-    found = capability(device)
+    found = capability(device) or (0, 0)
     if found < MIN_CAPABILITY:
         return f"this GPU has compute capability {found[0]}.{found[1]}, and Triton needs 7.5 or newer"
     return None
@@ -85,7 +85,7 @@ def _asked_to_interpret() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "yes", "on", "y")
 
 
-def capability(device: torch.device) -> tuple[int, int] | None:
+def capability(device: torch.device) -> tuple[int, ...] | None:
     """The compute capability of the GPU that `device` names, or None where it names none."""
     return torch.cuda.get_device_capability(device) if device.type == "cuda" else None
 
@@ -104,7 +104,7 @@ def for_auto(request: Request) -> tuple[bool, str]:
         return False, reason
     if interpreting():
         return False, "Triton's interpreter is for trying kernels, not for speed"
-    if capability(request.query.device) < TENSOR_CORES:
+    if (capability(request.query.device) or (0, 0)) < TENSOR_CORES:
         return False, (
             "Triton compiles no tensor-core instructions for compute capability 7.5 (T4), so that torch's kernels "
             "are faster there"

@@ -177,11 +177,11 @@ def parse(lines: list[str]) -> list[Row]:
     """The rows of a table in CSV, its header included."""
     texts = {"triton", "dtype", "kernel", "product"}
     records = csv.DictReader(lines)
-    return [Row(*(r[name] if name in texts else int(r[name]) for name in Row._fields)) for r in records]
+    return [Row._make(r[name] if name in texts else int(r[name]) for name in Row._fields) for r in records]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="ahead_of_time", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="ahead_of_time", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"write the table to {TABLE.name}")
     parser.add_argument("--chips", help="only these, for example 80,90", default=",".join(map(str, CHIPS)))
     options = parser.parse_args(arguments)

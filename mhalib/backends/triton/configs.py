@@ -8,7 +8,7 @@ Hopper 128 × 128 at head sizes up to 128, which waits and rescales half as ofte
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -122,7 +122,7 @@ CHUNK = 8
 DECODE_ROWS = 64
 
 
-def sizes(dim: int, dv: int) -> dict[str, int]:
+def sizes(dim: int, dv: int) -> dict[str, Any]:
     """Head sizes, and the powers of two that tiles are padded to; a matrix instruction takes at least 16."""
     return {"D": dim, "DV": dv, "PAD_D": padded(dim), "PAD_DV": padded(dv)}
 

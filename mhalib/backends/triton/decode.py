@@ -8,6 +8,9 @@ of head r % G in the group of G. Parts (o_p, lse_p) over disjoint keys join as
 Dao et al. 2023 (Flash-Decoding). A split that saw no key has lse −inf and counts for nothing.
 """
 
+# Triton types a parameter of a kernel as what it is inside, tl.constexpr, and calls give plain values.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false
+
 import torch
 import triton
 import triton.language as tl

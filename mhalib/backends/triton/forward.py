@@ -7,6 +7,9 @@ For a row of scores s and weights p = exp(s) / Σ exp(s), after each tile of key
 and in the end output = o / l, lse = m + log l. Milakov and Gimelshein 2018; Dao 2023 (FlashAttention-2), Algorithm 1.
 """
 
+# Triton types a parameter of a kernel as what it is inside, tl.constexpr, and calls give plain values.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 import torch
 import triton
 import triton.language as tl

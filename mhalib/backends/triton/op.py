@@ -159,14 +159,14 @@ def _in_a_transform() -> bool:
 def _mapped(operator):
     """A rule for torch.func.vmap: the axis that is mapped over becomes part of the batch."""
 
-    def rule(info, axes, *arguments):
+    def rule(info, in_dims, *args):
         def fold(x, axis):
             if not isinstance(x, Tensor):
                 return x
             x = x.expand(info.batch_size, *x.shape) if axis is None else x.movedim(axis, 0)
             return x.flatten(0, 1)
 
-        results = operator(*(fold(x, axis) for x, axis in zip(arguments, axes, strict=True)))
+        results = operator(*(fold(x, axis) for x, axis in zip(args, in_dims, strict=True)))
         batch = results[0].shape[0] // info.batch_size
         return tuple(x.unflatten(0, (info.batch_size, batch)) for x in results), (0,) * len(results)
 

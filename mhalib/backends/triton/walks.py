@@ -1,6 +1,9 @@
 """The inner loops of the backward pass: over the queries that see a block of keys, and over the keys of a block of
 queries. The formulas are those of `backward`."""
 
+# Triton types a parameter of a kernel as what it is inside, tl.constexpr, and calls give plain values.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 import triton
 import triton.language as tl
 
