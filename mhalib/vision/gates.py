@@ -44,9 +44,10 @@ class SqueezeExcitation(Gate):
     def __init__(self, channels: int, reduction: int = 16, *, bias: bool = False):
         super().__init__()
         check_flags(bias=bias)
-        self.channels, hidden = _widths(channels, reduction)
-        self.down = nn.Linear(self.channels, hidden, bias=bias)
-        self.up = nn.Linear(hidden, self.channels, bias=bias)
+        channels, hidden = _widths(channels, reduction)
+        self.channels = channels
+        self.down = nn.Linear(channels, hidden, bias=bias)
+        self.up = nn.Linear(hidden, channels, bias=bias)
 
     def gate(self, x: Tensor) -> Tensor:
         """One number for each channel, (B, C, 1, 1)."""
@@ -68,9 +69,10 @@ class ChannelAttention(Gate):
 
     def __init__(self, channels: int, reduction: int = 16):
         super().__init__()
-        self.channels, hidden = _widths(channels, reduction)
-        self.down = nn.Linear(self.channels, hidden, bias=False)
-        self.up = nn.Linear(hidden, self.channels, bias=False)
+        channels, hidden = _widths(channels, reduction)
+        self.channels = channels
+        self.down = nn.Linear(channels, hidden, bias=False)
+        self.up = nn.Linear(hidden, channels, bias=False)
 
     def gate(self, x: Tensor) -> Tensor:
         """One number for each channel, (B, C, 1, 1)."""

@@ -147,10 +147,11 @@ class SinusoidalPositions(FixedPositions):
         self.first_grid = self.grid if first_grid is None else pair("first_grid", first_grid)
 
     def forward(self) -> Tensor:
-        sizes = zip(self.grid, self.first_grid, strict=True)
+        grid = self.grid
+        sizes = zip(grid, self.first_grid, strict=True)
         down, across = (_sines(new, old, self.d_model // 2, self.like.device) for new, old in sizes)
-        rows = down[:, None].expand(*self.grid, -1)
-        columns = across[None].expand(*self.grid, -1)
+        rows = down[:, None].expand(*grid, -1)
+        columns = across[None].expand(*grid, -1)
         places = torch.cat([rows, columns], dim=-1).flatten(0, 1)
         return F.pad(places, (0, 0, 1, 0))[None].to(self.like.dtype)  # the class token's row in front
 

@@ -147,9 +147,9 @@ def test_the_seed_decides_and_torch_s_own_generator_is_left_alone(digits):
     [
         ({"canvas": (8, 15)}, ValueError, r"canvas: got \(8, 15\) with step=8.*\(8, 16\) with step=8"),
         ({"canvas": (7, 32)}, ValueError, "canvas: got"),
-        ({"canvas": [8, 16]}, TypeError, "canvas: got"),
-        ({"canvas": (8, 16, 1)}, TypeError, "canvas: got"),
-        ({"canvas": (8, 16.0)}, TypeError, r"canvas\[1\]: got 16.0"),
+        ({"canvas": "wide"}, TypeError, "canvas: got 'wide'"),
+        ({"canvas": (8, 16, 1)}, ValueError, r"canvas: got \(8, 16, 1\); accepted is \(height, width\)"),
+        ({"canvas": (8, 16.0)}, TypeError, r"canvas: got \(8, 16.0\)"),
         ({"step": 0}, ValueError, "step: got 0"),
         ({"number": 0}, ValueError, "number: got 0"),
         ({"seed": -1}, ValueError, "seed: got -1"),
@@ -224,9 +224,9 @@ def test_a_photograph_at_its_own_size_is_unchanged():
     ("arguments", "error", "says"),
     [
         (("lena",), ValueError, "name: got 'lena'; accepted are 'astronaut'"),
-        (("camera", 0), ValueError, r"size\[0\]: got 0"),
+        (("camera", 0), ValueError, "size: got 0"),
         (("camera", 1.5), TypeError, "size: got 1.5"),
-        (("camera", (3,)), TypeError, r"size: got \(3,\)"),
+        (("camera", (3,)), ValueError, r"size: got \(3,\)"),
     ],
 )
 def test_photograph_refuses(arguments, error, says):
@@ -241,7 +241,7 @@ def test_photograph_refuses(arguments, error, says):
         (lambda: data.photograph("moon"), "skimage.data", "scikit-image"),
     ],
 )
-def test_a_missing_library_is_named_with_the_extra(monkeypatch, call, module, package):
+def test_a_missing_library_is_named_alone(monkeypatch, call, module, package):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf'needs {package}: pip install "mhalib\[book\]"'):
+    with pytest.raises(ImportError, match=rf"needs {package}: pip install {package}$"):
         call()
