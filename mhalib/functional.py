@@ -224,7 +224,7 @@ def _choose(request: Request, backend: str) -> tuple[str, str]:
         return "triton", why
     if request.return_weights:
         return "reference", "the formula written out, because the other backends never form the weights"
-    reason = sdpa.declined(request)
+    reason = derivatives.refusal_of_torch(request) or sdpa.declined(request)
     if reason:
         return "tiled", f"tile by tile in plain torch, because {reason}"
     return "sdpa", f"; not triton: {why}" if on_gpu else ""
@@ -239,6 +239,8 @@ def _named(request: Request, backend: str) -> str:
     reason = BACKENDS[backend].refusal(request)
     if reason is None and backend != "reference" and derivatives.in_forward_mode(request):
         reason = derivatives.FORWARD_MODE
+    if reason is None and backend == "sdpa":
+        reason = derivatives.refusal_of_torch(request)
     if reason:
         raise ValueError(f"backend: {backend!r} cannot serve this request: {reason}; take 'reference' or 'auto'")
     return backend

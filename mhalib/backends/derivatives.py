@@ -50,11 +50,17 @@ def _has_tangent(x: Tensor) -> bool:
     return wrapped or forward_ad.unpack_dual(x).tangent is not None
 
 
-def transformed(request: Request) -> bool:
-    """Is a tensor of the request inside a transform of torch.func, which fewer of torch's operators know?"""
+def refusal_of_torch(request: Request) -> str | None:
+    """Why torch's kernels cannot serve this request inside torch.func, whose transforms fewer operators know."""
     if torch.compiler.is_compiling():
-        return False
-    return any(isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in request)
+        return None
+    padded = request.key_lengths is not None or request.query_lengths is not None
+    if not padded and not request.return_lse:
+        return None
+    if not any(isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in request):
+        return None
+    what = "lengths" if padded else "the log-sum-exp"
+    return f"inside a transform of torch.func its ways of serving {what} are not to be had"
 
 
 def to_any_order(result: Result, request: Request) -> Result:

@@ -94,7 +94,9 @@ def _attend(request: Request, block_q: int, block_k: int) -> tuple[Tensor, Tenso
     tensors = (request.query, request.key, request.value, request.bias, request.mask)
     lengths = request.key_lengths, request.query_lengths
     options = request.causal, request.window, request.scale, request.softcap, request.dropout
-    return _Tiled.apply(*tensors, *lengths, seed, *options, block_q, block_k)
+    # Both have the same derivative. Only the Function goes through torch.func, only the operator through torch.compile.
+    attend = tiled_forward if torch.compiler.is_compiling() else _Tiled.apply
+    return attend(*tensors, *lengths, seed, *options, block_q, block_k)
 
 
 class _Tiled(torch.autograd.Function):
@@ -110,8 +112,7 @@ class _Tiled(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         ctx.save_for_backward(*inputs[:8], *output)
         ctx.options = inputs[8:]
-        if not torch.compiler.is_compiling():
-            ctx.set_materialize_grads(False)
+        ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx, grad_output, grad_lse):
@@ -121,8 +122,7 @@ class _Tiled(torch.autograd.Function):
         grad_output = torch.zeros_like(output) if grad_output is None else grad_output
         grad_lse = torch.zeros_like(lse) if grad_lse is None else grad_lse
         wants_bias = ctx.needs_input_grad[3]
-        differentiate = tiled_backward if torch.compiler.is_compiling() else _Backward.apply
-        *grads, bias = differentiate(grad_output, grad_lse, output, lse, *tensors, *ctx.options, wants_bias)
+        *grads, bias = _Backward.apply(grad_output, grad_lse, output, lse, *tensors, *ctx.options, wants_bias)
         return *grads, bias if wants_bias else None, *[None] * 11
 
 
@@ -145,3 +145,6 @@ class _Backward(torch.autograd.Function):
             "the tiled backend computes first derivatives only: its backward cannot be differentiated again. "
             "For second derivatives (create_graph=True, gradient penalties) take backend='reference'"
         )
+
+
+tiled_forward.register_autograd(_Tiled.backward, setup_context=_Tiled.setup_context)

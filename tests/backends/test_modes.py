@@ -5,7 +5,7 @@ import copy
 import oracle
 import pytest
 import torch
-from oracle import BACKEND_NAMES, SMALL, assert_output, inputs, known, leaves, option, refusal, upstream
+from oracle import BACKEND_NAMES, SMALL, assert_output, inputs, leaves, option, refusal, upstream
 
 import mhalib
 from mhalib import tiled
@@ -59,20 +59,33 @@ def test_strides_of_every_tensor(backend, name, mode):
 
 
 ARRIVING = (float("nan"), float("inf"), -float("inf"))
+ROW = torch.tensor([True, True, False, True, True])[:, None].expand(5, 7)
+#: Every way in which a query of SMALL may lose its last key.
+DEAD = {
+    "mask": {"mask": ROW},
+    "mask+bias+causal": {"mask": ROW, "bias": torch.ones(5, 7, dtype=torch.float64), "causal": True},
+    "bias": {"bias": torch.zeros(5, 7, dtype=torch.float64).masked_fill(~ROW, -torch.inf)},
+    "key_lengths": {"key_lengths": torch.tensor([0, 7])},
+    "key_lengths+causal": {"key_lengths": torch.tensor([0, 1]), "causal": True},
+    "query_lengths": {"query_lengths": torch.tensor([3, 0])},
+    "query_lengths+window": {"query_lengths": torch.tensor([3, 0]), "window": 2, "causal": True},
+    "window+key_lengths": {"window": 2, "key_lengths": torch.tensor([3, 7])},
+    "softcap+mask": {"softcap": 2.0, "mask": ROW},
+}
 
 
-@pytest.mark.parametrize("arriving", ARRIVING)
 @pytest.mark.parametrize("with_lse", [False, True], ids=["output", "lse"])
-@pytest.mark.parametrize("name", ["mask_full", "both_lengths", "bias_holes", "query_lengths+causal", "everything"])
+@pytest.mark.parametrize("name", DEAD)
 @pytest.mark.parametrize("backend", NAMES)
-def test_what_arrives_at_a_dead_row_reaches_nothing(backend, name, with_lse, arriving):
-    options = served(backend, name, return_lse=with_lse)
-    if options is None:
+def test_what_arrives_at_a_dead_row_reaches_nothing(backend, name, with_lse):
+    options = DEAD[name] | {"return_lse": with_lse}
+    if backend != "auto" and refusal(backend, *inputs(SMALL), **options):
         return
-    dead = known(SMALL, torch.float64, name).lse == -torch.inf
+    dead = mhalib.attention(*inputs(SMALL), **DEAD[name], return_lse=True, backend="reference")[1] == -torch.inf
     assert dead.any()
+    assert not dead.all()
     results = []
-    for there in (0.0, arriving):
+    for there in (0.0, *ARRIVING):
         qkv = leaves(*inputs(SMALL))
         result = mhalib.attention(*qkv, backend=backend, **options)
         parts = result if with_lse else (result,)
@@ -80,9 +93,10 @@ def test_what_arrives_at_a_dead_row_reaches_nothing(backend, name, with_lse, arr
         for grad in grads:
             grad[dead] = there
         results.append(torch.autograd.grad(parts, qkv, grads))
-    for without, got in zip(*results, strict=True):
-        assert got.isfinite().all()
-        assert torch.equal(got, without)
+    for got in results:
+        for x, without in zip(got, results[0], strict=True):
+            assert x.isfinite().all()
+            assert torch.equal(x, without)
 
 
 @pytest.mark.parametrize("loss", ["square", "logaddexp", "exp", "output"])
@@ -171,9 +185,7 @@ def test_backward_under_autocast_rounds_no_scores():
 def test_a_scale_that_float32_cannot_hold_is_refused(scale):
     qkv = inputs(SMALL, torch.float32)
     for backend in NAMES:
-        with pytest.raises(
-            ValueError, match=r"^scale: got .*; accepted is 0, or a number of size 1\.2e-38 to 3\.4e\+38"
-        ):
+        with pytest.raises(ValueError, match=r"^scale: got .*; accepted is 0, or a number of size 1\.2e-38 to "):
             mhalib.attention(*qkv, scale=scale, backend=backend, causal=True)
     for backend in NAMES:
         for held in (0, 2e-38):
