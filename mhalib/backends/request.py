@@ -170,7 +170,8 @@ def validate(
         _check_score_shape("bias", bias, query, key)
     if window is not None:
         check_whole(window=window)
-        if window >= (key.shape[2] if causal else max(query.shape[2], key.shape[2])):
+        symbolic = isinstance(key.shape[2], torch.SymInt)  # to compare it would limit an exported program
+        if not symbolic and window >= (key.shape[2] if causal else max(query.shape[2], key.shape[2])):
             window = None  # it hides nothing: the last query stands at the last key
         elif not isinstance(window, int | torch.SymInt):
             window = int(window)  # numpy's integers are accepted too, and no backend needs to know them
@@ -286,7 +287,7 @@ def _check_device(name: str, x: Tensor, query: Tensor) -> None:
 
 def _checked_scale(scale: float, dtype: torch.dtype) -> float:
     limits = torch.finfo(dtype)
-    accepted = f"0, or a number of size {limits.tiny:.1e} to {limits.max:.1e}, which {dtype} holds; or None for 1/√D"
+    accepted = f"a finite number, or None for 1/√D; in {dtype} 0, or {limits.tiny:.1e} to {limits.max:.1e} in size"
     return number("scale", scale, accepted, lambda x: x == 0 or limits.tiny <= abs(x) <= limits.max)
 
 
@@ -294,5 +295,5 @@ def _checked_softcap(softcap: float, dtype: torch.dtype) -> float:
     # A score divided by the cap must keep its digits: at most the largest number for that, down to scores of eps.
     limits = torch.finfo(dtype)
     largest = limits.eps / limits.tiny
-    accepted = f"a number from {limits.tiny:.1e} to {largest:.1e}, or None for no cap"
+    accepted = f"a number above 0, or None for no cap; in {dtype} {limits.tiny:.1e} to {largest:.1e}"
     return number("softcap", softcap, accepted, lambda x: limits.tiny <= x <= largest)

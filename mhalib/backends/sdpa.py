@@ -65,8 +65,11 @@ def run(request: Request) -> Result:
     way, request, sizes, _ = choose(request)
     if way == "by length":
         return _joined(request, [_sequence(request, b, *size) for b, size in enumerate(sizes)])
-    result = bands.attend(request) if way == "banded" else _whole(request)
-    return result if request.query_lengths is None else torch_kernel.blank(result, request.padded_queries())
+    padded = request.padded_queries()
+    if way != "banded":
+        return _whole(request, padded, min((keys for _, keys in sizes), default=0))
+    result = bands.attend(request)
+    return result if padded is None else torch_kernel.blank(result, padded)
 
 
 def _sequence(request: Request, b: int, queries: int, keys: int) -> Result:
@@ -97,15 +100,20 @@ def _joined(request: Request, parts: list[Result]) -> Result:
     return Result(pad(output, (0, 0, 0, missing)) if missing else output, None, lse)
 
 
-def _whole(request: Request) -> Result:
+def _whole(request: Request, padded: Tensor | None = None, fewest_keys: int = 0) -> Result:
+    """All queries over all keys in one call; the rows `padded` (…, Lq, 1) are blank.
+
+    fewest_keys: each sequence is known to have so many, so that no row need be looked at.
+    """
     if 0 in request.query.shape or 0 in request.key.shape:
         return reference.run(request)
-    attn_mask, dead, is_causal = _restrictions(request)
+    attn_mask, dead, is_causal = _restrictions(request, fewest_keys)
     result = torch_kernel.attend(request, attn_mask, is_causal=is_causal)
-    return result if dead is None else torch_kernel.blank(result, dead)
+    blank = padded if dead is None else dead if padded is None else dead | padded
+    return result if blank is None else torch_kernel.blank(result, blank)
 
 
-def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]:
+def _restrictions(request: Request, fewest_keys: int) -> tuple[Tensor | None, Tensor | None, bool]:
     """(mask for torch, rows to blank afterwards (…, Lq, 1), is_causal): dead rows are opened, then blanked."""
     if not restricted(request):
         return None, None, False
@@ -115,6 +123,9 @@ def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]
     allowed = request._replace(query_lengths=None).allowed()  # `run` blanks those rows
     if by_place and request.lq <= request.lk:  # each query stands at a key, which it sees
         return allowed, None, False
+    named = request.mask is None and request.bias is None and request.window is None
+    if named and fewest_keys and request.lq <= request.lk:  # each query sees at least the first key
+        return _expand(allowed, request), None, False
     if request.bias is None:
         dead = ~allowed.any(dim=-1, keepdim=True)
         return _expand(allowed | dead, request), dead, False
