@@ -1,4 +1,7 @@
-"""torch.func through the Triton kernels: right, or refused in so many words; never a silent 0. And scales near 0."""
+"""torch.func through the Triton kernels: right, or refused in so many words; never a silent 0. And scales near 0.
+
+`attention` refuses some of it before a backend is reached. Whoever calls the kernels' own `op.attend` is as safe.
+"""
 
 from unittest import mock
 
@@ -16,10 +19,14 @@ NAMES = ("query", "key", "value")
 
 
 def attend(query, key, value, backend="triton", **options):
+    if backend == "kernels":
+        from mhalib.backends.triton import op
+
+        return op.attend(query, key, value, **{"scale": query.shape[3] ** -0.5} | options)[0]
     return mhalib.attention(query, key, value, backend=backend, **options)
 
 
-def function_of(position, backend="triton", **options):
+def function_of(position, backend="kernels", **options):
     """(a function of one of the three tensors, that tensor)."""
     tensors = list(inputs(SHAPE, torch.float32))
 
@@ -43,6 +50,13 @@ FORWARD = {
     "dual that needs a gradient": lambda call, x: dual(call, x.requires_grad_()),
     "jvp of vmap": lambda call, x: torch.func.jvp(torch.func.vmap(call), (x[None],), (torch.ones_like(x[None]),)),
 }
+
+
+@in_interpreter
+def test_attention_refuses_it_too():
+    for way in FORWARD.values():
+        with pytest.raises((RuntimeError, ValueError), match=r"forward-mode derivative.*reference"):
+            way(*function_of(0, "triton"))
 
 
 @pytest.mark.parametrize("position", range(3), ids=NAMES)
@@ -122,7 +136,7 @@ def test_a_scale_that_is_0_in_float32(few, scale):
     with mock.patch.object(configs, "DECODE_ROWS", 64 if few else 0):
         for options in ({"causal": True}, {"window": 2}):
             sources = [x.requires_grad_() for x in inputs(SHAPE, torch.float32)]
-            output = attend(*sources, scale=scale, **options)
-            exact = attend(*(x.double() for x in sources), scale=scale, **options, backend="reference")
+            output = attend(*sources, "kernels", scale=scale, **options)
+            exact = attend(*(x.double() for x in sources), "reference", scale=0.0, **options)
             torch.testing.assert_close(output.double(), exact, rtol=1e-5, atol=1e-6)
             assert all(x.isfinite().all() for x in torch.autograd.grad(output.sum(), sources))

@@ -68,7 +68,7 @@ _HALF = {
     },
     100: {  # Blackwell, data centre: B200
         "forward": ((128, 128, 8, 3), (128, 64, 8, 3), (64, 64, 8, 2)),
-        "key_value": ((32, 128, 8, 2), (32, 64, 8, 2), (32, 32, 8, 1)),
+        "key_value": ((32, 128, 8, 2), (32, 64, 8, 1), (32, 32, 8, 1)),
         "query": ((128, 64, 8, 3), (128, 64, 8, 2), (64, 32, 8, 2)),
         "decode": ((16, 64, 4, 3), (16, 64, 4, 3), (16, 32, 4, 2)),
     },
@@ -82,9 +82,9 @@ _HALF = {
 # float32 as three TF32 products (chips from 8.0 on). Both parts of every number are held in registers, so that the
 # tiles are small; they are the same everywhere, and fit 99 KiB.
 _TF32X3 = {
-    "forward": ((128, 32, 8, 2), (32, 32, 4, 1), (16, 32, 8, 1)),
-    "key_value": ((32, 32, 4, 1), (16, 32, 8, 1), (16, 16, 8, 1)),
-    "query": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 8, 1)),
+    "forward": ((128, 32, 8, 2), (32, 32, 8, 1), (16, 32, 8, 1)),
+    "key_value": ((32, 32, 4, 1), (16, 16, 8, 1), (16, 16, 8, 1)),
+    "query": ((32, 32, 4, 1), (16, 32, 4, 1), (16, 16, 8, 1)),
     "decode": ((16, 32, 4, 2), (16, 32, 4, 2), (16, 16, 8, 1)),
 }
 # float32 without a matrix instruction: small tiles, held in registers.
