@@ -17,7 +17,7 @@ from mhalib.arguments import check_whole
 from mhalib.backends import derivatives
 from mhalib.backends.mixed_precision import autocast_dtype, autocast_off, convert
 from mhalib.backends.request import Options, Request, Result, validate
-from mhalib.backends.tiled_op import tiled_backward, tiled_forward
+from mhalib.backends.tiled_op import run_backward, run_forward, tiled_forward
 
 #: Tile sizes of the backend: on CPU, few large matrix products beat many small ones.
 BLOCK_Q, BLOCK_K = 256, 512
@@ -106,7 +106,7 @@ class _Tiled(torch.autograd.Function):
 
     @staticmethod
     def forward(*arguments):
-        return tiled_forward(*arguments)
+        return run_forward(*arguments)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -134,7 +134,7 @@ class _Backward(torch.autograd.Function):
 
     @staticmethod
     def forward(*arguments):
-        return tiled_backward(*arguments)
+        return run_backward(*arguments)
 
     @staticmethod
     def setup_context(ctx, inputs, output):

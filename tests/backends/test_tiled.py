@@ -35,6 +35,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import mhalib
 from mhalib import tiled
+from mhalib.backends import tiles
 
 #: (block_q, block_k): single entries; sizes that divide no length below, and differ; one tile for all.
 BLOCKS = [(1, 1), (1, 7), (7, 1), (7, 7), (7, 64), (64, 7), (64, 64), (1000, 1000)]
@@ -427,14 +428,14 @@ def test_saved_for_backward_are_inputs_output_and_lse(with_bias):
 @pytest.fixture
 def computed(monkeypatch):
     """The tiles that are computed, (rows, columns), in order."""
-    tiles, scores = [], tiled._Tiles.scores
+    seen, scores = [], tiles.Tiles.scores
 
     def spy(self, rows, cols):
-        tiles.append((rows, cols))
+        seen.append((rows, cols))
         return scores(self, rows, cols)
 
-    monkeypatch.setattr(tiled._Tiles, "scores", spy)
-    return tiles
+    monkeypatch.setattr(tiles.Tiles, "scores", spy)
+    return seen
 
 
 RESTRICTIONS = [
