@@ -34,6 +34,15 @@ def is_number(x: object) -> bool:
     return type(x) in (int, float) or (isinstance(x, numbers.Real | symbolic) and not isinstance(x, bool))
 
 
+def is_symbol(size: int) -> bool:
+    """Does a size stand for many, while torch compiles or exports? Comparing it would fix the program to one answer."""
+    if not torch.compiler.is_compiling():
+        return isinstance(size, torch.SymInt)
+    from torch.fx.experimental.symbolic_shapes import has_static_value
+
+    return not has_static_value(size)
+
+
 def check_tensors(**tensors: Tensor) -> None:
     """Refuse everything that is not a tensor."""
     for name, x in tensors.items():

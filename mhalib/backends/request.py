@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mhalib import masks
-from mhalib.arguments import check_flags, check_whole, divisors, kind, number, probability
+from mhalib.arguments import check_flags, check_whole, divisors, is_symbol, kind, number, probability
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -170,7 +170,7 @@ def validate(
         _check_score_shape("bias", bias, query, key)
     if window is not None:
         check_whole(window=window)
-        symbolic = isinstance(key.shape[2], torch.SymInt)  # to compare it would limit an exported program
+        symbolic = is_symbol(query.shape[2]) or is_symbol(key.shape[2])
         if not symbolic and window >= (key.shape[2] if causal else max(query.shape[2], key.shape[2])):
             window = None  # it hides nothing: the last query stands at the last key
         elif not isinstance(window, int | torch.SymInt):

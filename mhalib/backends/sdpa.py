@@ -67,7 +67,7 @@ def run(request: Request) -> Result:
         return _joined(request, [_sequence(request, b, *size) for b, size in enumerate(sizes)])
     padded = request.padded_queries()
     if way != "banded":
-        return _whole(request, padded, min((keys for _, keys in sizes), default=0))
+        return _whole(request, padded, min(keys for _, keys in sizes) if sizes else 0)
     result = bands.attend(request)
     return result if padded is None else torch_kernel.blank(result, padded)
 

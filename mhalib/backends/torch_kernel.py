@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from mhalib.arguments import is_symbol
 from mhalib.backends.request import Request, Result
 
 #: Up to so many queries, a group's queries are folded into rows even where their mask must be repeated for that.
@@ -33,7 +34,7 @@ def folds(request: Request, restricted: bool) -> bool:
     """Are the queries of a group to be rows of one head, so that no key is repeated? `restricted`: there is a mask."""
     if request.query.device.type != "cpu" or request.num_heads == request.num_kv_heads:
         return False
-    return not restricted or bool(request.lq <= FEW_QUERIES)
+    return not restricted or (not is_symbol(request.lq) and request.lq <= FEW_QUERIES)
 
 
 def attend(request: Request, mask: Tensor | None, *, is_causal: bool = False) -> Result:

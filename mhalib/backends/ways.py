@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from mhalib.arguments import is_symbol
 from mhalib.backends import bands, torch_kernel
 from mhalib.backends.request import Request
 
@@ -42,8 +43,7 @@ def choose(request: Request) -> Plan:
     """The cheapest way."""
     sizes: list[tuple[int, int]] = []
     by_place_only = request.mask is None and request.bias is None
-    # Sizes that are symbols (torch.export, torch.compile with dynamic shapes) would be fixed by comparing them.
-    if request.query.device.type != "cpu" or isinstance(request.lq, torch.SymInt) or not by_place_only:
+    if request.query.device.type != "cpu" or not by_place_only or is_symbol(request.lq) or is_symbol(request.lk):
         return _as_it_is(request)
     padded = request.key_lengths is not None or request.query_lengths is not None
     if padded and request.batch > 1 and not torch.compiler.is_compiling():
