@@ -130,11 +130,9 @@ FAULTS = [
         "padded queries of a window are not set to 0",
         SDPA,
         "run",
-        "result if request.query_lengths is None else torch_kernel.blank(result, request.padded_queries())",
-        "result if way == 'banded' or request.query_lengths is None else "
-        "torch_kernel.blank(result, request.padded_queries())",
+        "result if padded is None else torch_kernel.blank(result, padded)",
+        "result",
         "test_cpu_paths.py::which_way",
-        given=("bands.attend(request) if way == 'banded' else _whole(request)",),
     ),
     Fault(
         "by length: each sequence loses its last key",
@@ -179,9 +177,9 @@ FAULTS = [
     Fault(
         "padded queries are not set to 0",
         SDPA,
-        "run",
-        "result if request.query_lengths is None else torch_kernel.blank(result, request.padded_queries())",
-        "result",
+        "_whole",
+        "padded if dead is None else dead if padded is None else dead | padded",
+        "dead",
         "test_parity.py::test_output_and_gradients and sdpa and query_lengths",
     ),
     Fault(
@@ -268,7 +266,7 @@ FAULTS = [
         "sdpa never takes the folded path",
         KERNEL,
         "folds",
-        "not restricted or bool(request.lq <= FEW_QUERIES)",
+        "not restricted or (not is_symbol(request.lq) and request.lq <= FEW_QUERIES)",
         "False",
         "test_cpu_paths.py::which_way",
     ),
@@ -284,8 +282,8 @@ FAULTS = [
         "sequence by sequence is chosen for tiny batches, as if calls cost nothing",
         WAYS,
         "_sequence",
-        "(alone.lq * min(alone.lq, alone.lk) // 2 if square else pairs) * _pair(alone) + _call()",
-        "(alone.lq * min(alone.lq, alone.lk) // 2 if square else pairs) * _pair(alone)",
+        "computed * _pair(request) // request.batch + _call()",
+        "computed * _pair(request) // request.batch",
         "test_plan.py::way_of_each_row",
     ),
     Fault(
