@@ -181,6 +181,7 @@ FAULTS = [
         "key_lengths.contiguous()",
         "key_lengths",
         "test_triton_every_tensor.py::in_any_way and key_lengths and strided and many",
+        nth=0,
     ),
     Fault(
         "decoding: lengths with a stride are read as if they lay side by side",
@@ -189,6 +190,7 @@ FAULTS = [
         "key_lengths.contiguous()",
         "key_lengths",
         "test_triton_every_tensor.py::in_any_way and key_lengths and strided and few",
+        nth=0,
     ),
     Fault(
         "the backward reads lengths with a stride as if they lay side by side",
