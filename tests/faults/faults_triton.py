@@ -199,6 +199,7 @@ FAULTS = [
         "key_lengths.contiguous()",
         "key_lengths",
         "test_triton_every_tensor.py::in_any_way and key_lengths and strided and many",
+        nth=2,
     ),
     Fault(
         "query_lengths with a stride are read as if they lay side by side",
@@ -207,6 +208,7 @@ FAULTS = [
         "query_lengths.contiguous()",
         "query_lengths",
         "test_triton_every_tensor.py::in_any_way and query_lengths and strided and many",
+        nth=1,
     ),
     Fault(
         "a scale that is 0 in float32 turns what is hidden into NaN",
