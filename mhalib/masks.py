@@ -261,9 +261,11 @@ def near(queries: Tensor, keys: Tensor, width: int | None, *, causal: bool) -> T
     Returns:
         bool (lq, lk).
     """
+    if width is None:
+        return keys <= queries[:, None]
     # The last key that a query sees is its own, or that at the other end of its window.
     seen = keys <= (queries if causal else queries + (width - 1))[:, None]
-    return seen if width is None else seen & (keys > (queries - width)[:, None])
+    return seen & (keys > (queries - width)[:, None])
 
 
 def _check_bool(mask: Tensor, name: str = "mask") -> None:

@@ -93,11 +93,10 @@ def _joined(request: Request, parts: list[Result]) -> Result:
     # (L, H, Dv) is how torch's kernel leaves its result in memory, so that each is copied once, as it lies.
     outputs = [part.output[0].transpose(0, 1) for part in parts]
     output = pad_sequence(outputs, batch_first=True).transpose(1, 2)
-    missing, lse = request.lq - output.shape[2], None
-    if request.return_lse:
-        rows = [pad(part.lse, (0, request.lq - part.lse.shape[2]), value=-torch.inf) for part in parts]
-        lse = torch.cat(rows)
-    return Result(pad(output, (0, 0, 0, missing)) if missing else output, None, lse)
+    lses = [part.lse for part in parts if part.lse is not None]
+    lses = [pad(lse, (0, request.lq - lse.shape[2]), value=-torch.inf) for lse in lses]
+    missing = request.lq - output.shape[2]
+    return Result(pad(output, (0, 0, 0, missing)) if missing else output, None, torch.cat(lses) if lses else None)
 
 
 def _whole(request: Request, padded: Tensor | None = None, fewest_keys: int = 0) -> Result:
@@ -121,12 +120,12 @@ def _restrictions(request: Request, fewest_keys: int) -> tuple[Tensor | None, Te
     if by_place and request.window is None and request.lq == request.lk:
         return None, None, True
     allowed = request._replace(query_lengths=None).allowed()  # `run` blanks those rows
-    if by_place and request.lq <= request.lk:  # each query stands at a key, which it sees
-        return allowed, None, False
-    named = request.mask is None and request.bias is None and request.window is None
-    if named and fewest_keys and request.lq <= request.lk:  # each query sees at least the first key
-        return _expand(allowed, request), None, False
     if request.bias is None:
+        assert allowed is not None
+        # Each query stands at a key, which it sees; or, where lengths are all that hides others, sees the first one.
+        first_seen = request.mask is None and request.window is None and fewest_keys > 0
+        if (by_place or first_seen) and request.lq <= request.lk:
+            return _expand(allowed, request), None, False
         dead = ~allowed.any(dim=-1, keepdim=True)
         return _expand(allowed | dead, request), dead, False
     bias = request.bias.to(request.query.dtype)

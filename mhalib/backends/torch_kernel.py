@@ -147,7 +147,7 @@ class _WithLse(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad_output, grad_lse):
+    def backward(ctx, grad_output, grad_lse):  # pyright: ignore[reportIncompatibleMethodOverride]
         query, key, value, mask, output, lse = ctx.saved_tensors
         grad_output = torch.zeros_like(output) if grad_output is None else grad_output
         tensors = [grad_output, query, key, value, output]
