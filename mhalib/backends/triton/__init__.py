@@ -67,8 +67,8 @@ def _missing(device: torch.device) -> str | None:
         )
     if torch.version.hip is not None:
         return "its kernels have not been tried on AMD GPUs"
-    found = capability(device) or (0, 0)
-    if found < MIN_CAPABILITY:
+    found = capability(device)
+    if found is not None and found < MIN_CAPABILITY:
         return f"this GPU has compute capability {found[0]}.{found[1]}, and Triton needs 7.5 or newer"
     return None
 

@@ -153,7 +153,8 @@ def _in_a_transform() -> bool:
         if forward_ad._current_level >= 0:
             _refuse_forward(None)
         return False
-    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+    stack = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore[reportAttributeAccessIssue]
+    return forward_ad._current_level >= 0 or stack is not None
 
 
 def _mapped(operator):
