@@ -209,18 +209,17 @@ def fit_each_other(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Are these three tensors of equal heads that `validate` accepts and torch's fused kernels take? In one look."""
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         return False
-    of_query, of_key, of_value = query.shape, key.shape, value.shape
+    of_query, of_key = query.shape, key.shape
     return (
-        len(of_query) == len(of_key) == len(of_value) == 4
-        and of_query[:2] == of_key[:2] == of_value[:2]
-        and of_query[3] == of_key[3]
-        and of_key[2] == of_value[2]
-        and of_query[3] == of_value[3]
-        and 0 not in of_query + of_value
-        and query.stride(3) == key.stride(3) == value.stride(3) == 1
+        len(of_query) == 4
+        and of_key == value.shape
+        and (of_query == of_key or (len(of_key) == 4 and of_query[:2] == of_key[:2] and of_query[3] == of_key[3]))
+        and 0 not in of_query
+        and 0 not in of_key
         and query.dtype is key.dtype is value.dtype
         and query.dtype in FLOATS
         and query.device == key.device == value.device
+        and query.stride(3) == key.stride(3) == value.stride(3) == 1
     )
 
 
