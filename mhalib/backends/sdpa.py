@@ -15,6 +15,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from mhalib import masks
+from mhalib.arguments import readable
 from mhalib.backends import bands, reference, torch_kernel
 from mhalib.backends.request import Request, Result
 from mhalib.backends.ways import WAYS, choose, part, restricted
@@ -127,12 +128,22 @@ def _restrictions(request: Request, fewest_keys: int) -> tuple[Tensor | None, Te
         if (by_place or first_seen) and request.lq <= request.lk:
             return _expand(allowed, request), None, False
         dead = ~allowed.any(dim=-1, keepdim=True)
+        if _none(dead):
+            return _expand(allowed, request), None, False
         return _expand(allowed | dead, request), dead, False
     bias = request.bias.to(request.query.dtype)
     if allowed is not None:
         bias = bias.masked_fill(~allowed, float("-inf"))
-    dead = (bias == float("-inf")).all(dim=-1, keepdim=True)
+    dead = bias.detach().amax(dim=-1, keepdim=True) == float("-inf")
+    if _none(dead):
+        return _expand(bias, request), None, False
     return _expand(bias.masked_fill(dead, 0.0), request), dead, False
+
+
+def _none(rows: Tensor) -> bool:
+    """Is none of them True, as far as can be seen at once? Then no copy of a mask or bias need be made."""
+    seen = readable(rows)
+    return seen is not None and not seen.any()
 
 
 def _expand(mask: Tensor, request: Request) -> Tensor:
