@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import mhalib
 from bench.memory import LiveBytes
-from mhalib.backends import torch_kernel
+from mhalib.backends import tiled, torch_kernel
 from mhalib.backends.request import validate
 
 N, HEADS, DIM = 448, 8, 8
@@ -80,6 +80,13 @@ TABLE = {
     "bfloat16": lambda: (qkv(dtype=torch.bfloat16), {"causal": True, "window": 99}),
     "float16, narrow values": lambda: (qkv(value_dim=4, dtype=torch.float16), {}),
 }
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """Tiles as small beside these weights as those of the library are beside the weights of a long sequence."""
+    monkeypatch.setattr(tiled, "BLOCK_Q", 64)
+    monkeypatch.setattr(tiled, "BLOCK_K", 64)
 
 
 def peak(call, given, sources):
