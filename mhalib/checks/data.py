@@ -75,7 +75,7 @@ def _plain(value: object, budget: list[int], depth: int) -> Data:
     if isinstance(value, Tensor):
         return _plain_tensor(value, budget)
     _spend(budget, len(value) + 8 if isinstance(value, str) else 8)
-    if value is None or isinstance(value, bool | float | str):
+    if value is None or value is True or value is False or isinstance(value, float | str):
         return value
     if isinstance(value, int):
         if abs(value) >= MAX_INT:
