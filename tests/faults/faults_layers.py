@@ -36,8 +36,8 @@ FAULTS = [
         "the two layouts of rotary channels are exchanged",
         POSITIONS,
         "RotaryEmbedding.__init__",
-        "(head_dim, float(base), layout)",
-        "(head_dim, float(base), LAYOUTS[1 - LAYOUTS.index(layout)])",
+        "(int(head_dim), base, layout)",
+        "(int(head_dim), base, LAYOUTS[1 - LAYOUTS.index(layout)])",
         "test_layers.py::which_channels_turn_together",
     ),
     Fault(

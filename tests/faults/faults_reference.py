@@ -6,6 +6,7 @@ REQUEST = "backends/request.py"
 REFERENCE = "backends/reference.py"
 LAYERS = "layers.py"
 SDPA = "backends/sdpa.py"
+KERNEL = "backends/torch_kernel.py"
 
 FAULTS = [
     Fault(
@@ -28,8 +29,8 @@ FAULTS = [
         "a scale that the caller gives is ignored",
         REQUEST,
         "validate",
-        "1.0 / math.sqrt(query.shape[3]) if scale is None else _checked_scale(scale)",
-        "1.0 / math.sqrt(query.shape[3]) if True else _checked_scale(scale)",
+        "1.0 / math.sqrt(query.shape[3]) if scale is None else _checked_scale(scale, computed)",
+        "1.0 / math.sqrt(query.shape[3])",
         "test_parity.py::equals_the_loops and scale",
     ),
     Fault(
@@ -131,8 +132,8 @@ return result if request.softcap is None else request.softcap * torch.tanh(resul
     ),
     Fault(
         "sdpa: query heads are folded as if keys were tiled",
-        SDPA,
-        "_kernel",
+        KERNEL,
+        "attend",
         "query = query.unflatten(1, (request.num_kv_heads, -1)).flatten(2, 3)",
         "query = query.unflatten(1, (-1, request.num_kv_heads)).transpose(1, 2).flatten(2, 3)",
         "test_parity.py::test_grouped_heads and sdpa",
@@ -144,7 +145,7 @@ return result if request.softcap is None else request.softcap * torch.tanh(resul
         "(self.out_proj(join_heads(output)), weights)",
         "(self.out_proj(join_heads(output)), weights.mean(1, True).expand_as(weights) if need_weights else None)",
         "test_layers.py::weights_are_per_head",
-        given=("isinstance(need_weights, bool)",),
+        given=("attention(..., return_weights=need_weights)",),
     ),
     Fault(
         "hidden scores are −1e9 instead of −inf",
@@ -174,8 +175,8 @@ return result if request.softcap is None else request.softcap * torch.tanh(resul
         "sdpa: the output of a dead row is not set to 0",
         SDPA,
         "_whole",
-        "output if dead is None else output.masked_fill(dead, 0.0)",
-        "output",
+        "result if dead is None else torch_kernel.blank(result, dead)",
+        "result",
         "test_dead_rows.py::test_output_is_zero and sdpa and float32",
     ),
     Fault(
@@ -221,9 +222,9 @@ return result if request.softcap is None else request.softcap * torch.tanh(resul
     Fault(
         "half precision is accumulated in half precision",
         REQUEST,
-        "Request.compute_dtype",
-        "torch.promote_types(self.query.dtype, torch.float32)",
-        "self.query.dtype",
+        "compute_dtype",
+        "torch.promote_types(x.dtype, torch.float32)",
+        "x.dtype",
         "test_parity.py::test_output_and_gradients and reference and float16 and steep",
     ),
     Fault(
