@@ -34,6 +34,15 @@ def is_number(x: object) -> bool:
     return type(x) in (int, float) or (isinstance(x, numbers.Real | symbolic) and not isinstance(x, bool))
 
 
+def is_symbol(size: int) -> bool:
+    """Does a size stand for many, while torch compiles or exports? Comparing it would fix the program to one answer."""
+    if not torch.compiler.is_compiling():
+        return isinstance(size, torch.SymInt)
+    from torch.fx.experimental.symbolic_shapes import has_static_value
+
+    return not has_static_value(size)
+
+
 def check_tensors(**tensors: Tensor) -> None:
     """Refuse everything that is not a tensor."""
     for name, x in tensors.items():
@@ -96,6 +105,12 @@ def pair(name: str, value: int | tuple[int, int] | list[int]) -> tuple[int, int]
     return int(both[0]), int(both[1])
 
 
+def unwrapped(x: Tensor) -> Tensor | None:
+    """The tensor inside `x`, where a transform of `torch.func` (vmap, grad, jvp …) has wrapped it; else None."""
+    functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+    return functorch.get_unwrapped(x) if functorch.is_functorch_wrapped_tensor(x) else None
+
+
 def readable(x: Tensor) -> Tensor | None:
     """`x`, if its values can be read without waiting for a device, else None.
 
@@ -104,8 +119,8 @@ def readable(x: Tensor) -> Tensor | None:
     """
     if torch.compiler.is_compiling() or x.device.type != "cpu":
         return None
-    while torch._C._functorch.is_functorch_wrapped_tensor(x):
-        x = torch._C._functorch.get_unwrapped(x)
+    while (inner := unwrapped(x)) is not None:
+        x = inner
     return x if type(x) in (Tensor, torch.nn.Parameter) else None
 
 
@@ -118,7 +133,7 @@ def assert_on_device(x: Tensor, fits: Callable[[Tensor], Tensor], message: str) 
         fits: from `x` to a bool tensor, all of which must be True.
     """
     if x.device.type in ("cuda", "meta") or torch.compiler.is_compiling():
-        torch._assert_async(fits(x).all(), message)
+        torch._assert_async(fits(x).all(), message)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def divisors(number: int) -> list[int]:

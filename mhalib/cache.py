@@ -82,9 +82,10 @@ class KVCache:
                 f"index: got {getattr(index, 'dtype', type(index).__name__)}; accepted is an integer tensor"
             )
         accepted = f"accepted are {batch} numbers from 0 to {batch - 1}"
-        if tuple(index.shape) != (batch,):
-            raise ValueError(f"index: got shape {tuple(index.shape)}; {accepted}")
         values = readable(index)
+        if tuple(index.shape) != (batch,):
+            got = f"shape {tuple(index.shape)}" if values is None else values.tolist()
+            raise ValueError(f"index: got {got}; {accepted}")
         if values is None:
             assert_on_device(index, lambda x: (x >= 0) & (x < batch), f"index: got other values; {accepted}")
         elif not all(0 <= b < batch for b in values.tolist()):

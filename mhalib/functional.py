@@ -183,7 +183,7 @@ def attention(
     if name != "reference":
         result = derivatives.to_any_order(result, request)
     asked = (True, return_weights, return_lse)
-    given = tuple(part for part, wanted in zip(result, asked, strict=True) if wanted)
+    given = tuple(part for part, wanted in zip(result, asked, strict=True) if wanted and part is not None)
     return given[0] if len(given) == 1 else given
 
 

@@ -151,7 +151,7 @@ class MultiHeadAttention(nn.Module):
             if cache is not None:
                 cache.take_back(query.shape[1])
             raise
-        output, weights = result if need_weights else (result, None)
+        output, weights = result if isinstance(result, tuple) else (result, None)
         return self.out_proj(join_heads(output)), weights
 
     def _check_input(self, name: str, x: Tensor) -> None:
@@ -183,7 +183,7 @@ class MultiHeadAttention(nn.Module):
             )
 
     def _rotate(self, q: Tensor, k: Tensor, positions: Tensor | None, same: bool, start: int) -> tuple[Tensor, Tensor]:
-        if not same:
+        if self.rotary is None or not same:
             raise ValueError("rotary: defined for self-attention; query and key here are different sequences")
         if positions is None:
             positions = torch.arange(start, start + q.shape[2], device=q.device)

@@ -114,8 +114,6 @@ def from_torch_mha(
     Raises:
         TypeError: a float mask. There 1.0 does not hide a key, it raises its score; pass it as `bias`.
     """
-    if attn_mask is None and key_padding_mask is None:
-        raise ValueError("from_torch_mha: got no mask; give attn_mask, key_padding_mask or both")
     for name, given in (("attn_mask", attn_mask), ("key_padding_mask", key_padding_mask)):
         if given is not None:
             _check_bool(given, name)
@@ -137,9 +135,11 @@ def from_torch_mha(
         if key_padding_mask.dim() != 2:
             raise ValueError(f"key_padding_mask: got shape {tuple(key_padding_mask.shape)}; accepted: (B, S)")
         real = ~key_padding_mask[:, None, None, :]
-        if allowed is not None:
+        if attn_mask is not None and allowed is not None:
             _check_joint(attn_mask, key_padding_mask, allowed)
         allowed = real if allowed is None else allowed & real
+    if allowed is None:
+        raise ValueError("from_torch_mha: got no mask; give attn_mask, key_padding_mask or both")
     return allowed
 
 
@@ -261,9 +261,11 @@ def near(queries: Tensor, keys: Tensor, width: int | None, *, causal: bool) -> T
     Returns:
         bool (lq, lk).
     """
+    if width is None:
+        return keys <= queries[:, None]
     # The last key that a query sees is its own, or that at the other end of its window.
     seen = keys <= (queries if causal else queries + (width - 1))[:, None]
-    return seen if width is None else seen & (keys > (queries - width)[:, None])
+    return seen & (keys > (queries - width)[:, None])
 
 
 def _check_bool(mask: Tensor, name: str = "mask") -> None:

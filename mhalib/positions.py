@@ -58,7 +58,10 @@ class RotaryEmbedding(nn.Module):
         return joined.to(x.dtype)
 
     def _pairs(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return x.chunk(2, dim=-1) if self.layout == "half" else (x[..., 0::2], x[..., 1::2])
+        if self.layout == "interleaved":
+            return x[..., 0::2], x[..., 1::2]
+        first, second = x.chunk(2, dim=-1)
+        return first, second
 
     def extra_repr(self) -> str:
         return f"head_dim={self.head_dim}, base={self.base:g}, layout={self.layout!r}"

@@ -53,19 +53,20 @@ def attend(request: Request, offset: int | None = None) -> Result:
     ]
     if len(results) == 1:
         return results[0]
-    lse = torch.cat([result.lse for result in results], dim=2) if request.return_lse else None
-    return Result(torch.cat([result.output for result in results], dim=2), None, lse)
+    output = torch.cat([result.output for result in results], dim=2)
+    lses = [result.lse for result in results if result.lse is not None]
+    return Result(output, None, torch.cat(lses, dim=2) if lses else None)
 
 
 def pieces(request: Request, offset: int) -> list[Piece]:
     """What `attend` does, one piece after another."""
-    lq, lk, window, causal = request.lq, request.lk, request.window, request.causal
-    behind, ahead = window - 1, 0 if causal else window - 1
+    lq, lk = request.lq, request.lk
+    behind, ahead = _reach(request)
     rows = _rows(request)
     # The first query whose window begins at a key, and the number of those after it whose window ends at one.
     first = max(0, behind - offset)
     whole = min(lq, lk - ahead - offset) - first
-    if causal and offset == 0 and first:  # then the first block is a square, which needs no mask
+    if request.causal and offset == 0 and first:  # then the first block is a square, which needs no mask
         first, whole = first + 1, whole - 1
     bands = max(0, whole // rows)
     if bands < 2:
@@ -84,10 +85,15 @@ def pieces(request: Request, offset: int) -> list[Piece]:
     return found
 
 
+def _reach(request: Request) -> tuple[int, int]:
+    """How many keys before its own, and behind it, the window of a query holds."""
+    assert request.window is not None
+    return request.window - 1, 0 if request.causal else request.window - 1
+
+
 def _rows(request: Request) -> int:
     """Queries of one band; with its group of heads they are folded into rows."""
-    reach = request.window if request.causal else 2 * request.window - 1
-    rows = ROWS[reach > WIDE] * (2 if _in_training(request) else 1)
+    rows = ROWS[sum(_reach(request)) + 1 > WIDE] * (2 if _in_training(request) else 1)
     return max(FEWEST, rows * request.num_kv_heads // request.num_heads)
 
 
@@ -98,15 +104,15 @@ def _in_training(request: Request) -> bool:
 
 def _blocks(request: Request, start: int, stop: int, offset: int) -> Iterator[Piece]:
     """Queries `start … stop` in blocks of up to `EDGE`; a square at the beginning is one block."""
-    window, lk = request.window, request.lk
+    (behind, ahead), lk = _reach(request), request.lk
     square = Piece(0, stop, 0, stop)
     if start == 0 and 0 < stop <= lk and _is_square(square, request, offset):
         yield square
         return
     while start < stop:
         end = min(start + EDGE, stop)
-        first = min(max(0, start + offset - window + 1), lk)
-        last = end + offset + (0 if request.causal else window - 1)
+        first = min(max(0, start + offset - behind), lk)
+        last = end + offset + ahead
         yield Piece(start, end, first, max(first, min(last, lk)))
         start = end
 
@@ -121,7 +127,7 @@ def _block(request: Request, piece: Piece, offset: int) -> Result:
         return reference.run(part._replace(causal=False, window=None, key_lengths=None, query_lengths=None))
     if _is_square(piece, request, offset):
         return torch_kernel.attend(part, None, is_causal=stop > 1)
-    behind, ahead = request.window - 1, 0 if request.causal else request.window - 1
+    behind, ahead = _reach(request)
     from_the_start, to_the_end = start + offset + ahead >= 0, stop - 1 + offset - behind < request.lk
     if stop - start == 1 and request.causal:
         return torch_kernel.attend(part, None)
@@ -137,7 +143,7 @@ def _block(request: Request, piece: Piece, offset: int) -> Result:
 def _is_square(piece: Piece, request: Request, offset: int) -> bool:
     """Does each query of the block see all keys up to its own, so that torch's own causal restriction serves?"""
     at_the_start = piece.start == 0 and piece.first == 0 and offset == 0 and request.causal
-    return at_the_start and piece.stop == piece.last and piece.stop <= request.window
+    return at_the_start and piece.stop == piece.last and piece.stop <= _reach(request)[0] + 1
 
 
 def _bands(request: Request, piece: Piece, offset: int) -> Result:
@@ -146,7 +152,7 @@ def _bands(request: Request, piece: Piece, offset: int) -> Result:
     rows, groups = (stop - start) // bands, request.num_heads // request.num_kv_heads
     span = last - first - (bands - 1) * rows
     device = request.query.device
-    queries = torch.arange(rows, device=device) + (request.window - 1)
+    queries = torch.arange(rows, device=device) + _reach(request)[0]
     mask = masks.near(queries, torch.arange(span, device=device), request.window, causal=request.causal)
     mask = masks.to_additive(mask, request.query.dtype).repeat(groups, 1)
     query = request.query[:, :, start:stop].unflatten(2, (bands, rows)).unflatten(1, (-1, groups))
@@ -161,5 +167,6 @@ def _bands(request: Request, piece: Piece, offset: int) -> Result:
         """(B, Hkv, bands, groups · rows, …) → (B, Hq, queries, …)."""
         return x.unflatten(3, (groups, rows)).transpose(2, 3).flatten(1, 2).flatten(2, 3)
 
-    lse = in_order(torch.stack([part.lse for part in parts])) if request.return_lse else None
-    return Result(in_order(torch.stack([part.output for part in parts])), None, lse)
+    output = in_order(torch.stack([part.output for part in parts]))
+    lses = [part.lse for part in parts if part.lse is not None]
+    return Result(output, None, in_order(torch.stack(lses)) if lses else None)

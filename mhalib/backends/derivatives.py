@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from mhalib.arguments import unwrapped
 from mhalib.backends import reference
 from mhalib.backends.mixed_precision import autocast_off
 from mhalib.backends.request import Request, Result
@@ -46,8 +47,7 @@ def in_forward_mode(request: Request) -> bool:
 
 def _has_tangent(x: Tensor) -> bool:
     # Under several transforms of torch.func the tangent may lie in an outer one, where it cannot be seen from here.
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(x)
-    return wrapped or forward_ad.unpack_dual(x).tangent is not None
+    return unwrapped(x) is not None or forward_ad.unpack_dual(x).tangent is not None
 
 
 def refusal_of_torch(request: Request) -> str | None:
@@ -57,7 +57,7 @@ def refusal_of_torch(request: Request) -> str | None:
     padded = request.key_lengths is not None or request.query_lengths is not None
     if not padded and not request.return_lse:
         return None
-    if not any(isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in request):
+    if not any(isinstance(x, Tensor) and unwrapped(x) is not None for x in request):
         return None
     what = "lengths" if padded else "the log-sum-exp"
     return f"inside a transform of torch.func its ways of serving {what} are not to be had"
@@ -71,8 +71,10 @@ def to_any_order(result: Result, request: Request) -> Result:
     output, lse = result.output, result.lse
     if torch.compiler.is_compiling() or not (output.requires_grad or (lse is not None and lse.requires_grad)):
         return result
-    rest = _Rest(*(getattr(request, name) for name in _Rest._fields))
-    output, lse = _AnyOrder.apply(output, lse, request.query, request.key, request.value, request.bias, *rest)
+    rest = (request.mask, request.key_lengths, request.query_lengths, request.causal, request.window)
+    rest += (request.scale, request.softcap, request.dropout)
+    function = _AnyOrder if torch._C._are_functorch_transforms_active() else _AnyOrderInEager
+    output, lse = function.apply(output, lse, request.query, request.key, request.value, request.bias, *rest)
     return Result(output, result.weights, lse)
 
 
@@ -93,7 +95,8 @@ class _AnyOrder(torch.autograd.Function):
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, grad_output, grad_lse):
+    def backward(ctx, *grad_outputs):
+        grad_output, grad_lse = grad_outputs
         query, key, value, bias, *others = ctx.saved_tensors
         sources = (query, key, value, bias)
         if not _differentiated_again(grad_output, grad_lse, *sources):
@@ -104,29 +107,36 @@ class _AnyOrder(torch.autograd.Function):
                 "second derivatives (create_graph=True) with dropout: the weights that were dropped cannot be drawn "
                 "again; take backend='reference'"
             )
-        grads = zip(_by_the_formula(grad_output, grad_lse, sources, rest), ctx.needs_input_grad[2:6], strict=True)
-        return None, None, *(grad if needed else None for grad, needed in grads), *[None] * 8
+        grads = _by_the_formula(grad_output, grad_lse, [x for x in sources if x is not None], rest)
+        needed = zip(grads, ctx.needs_input_grad[2:6], strict=False)  # without a bias there are three
+        return None, None, *(grad if needs else None for grad, needs in needed), *[None] * (12 - len(grads))
+
+
+class _AnyOrderInEager(torch.autograd.Function):
+    """The same, in half the time: of a function with `setup_context`, torch reads the signature at each call."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        results = _AnyOrder.forward(*inputs)
+        _AnyOrder.setup_context(ctx, inputs, results)
+        return results
+
+    backward = _AnyOrder.backward
 
 
 def _by_the_formula(
-    grad_output: Tensor | None, grad_lse: Tensor | None, sources: tuple[Tensor | None, ...], rest: _Rest
-) -> list[Tensor | None]:
-    """The gradient of each source, differentiable."""
-    present = [x for x in sources if x is not None]
+    grad_output: Tensor | None, grad_lse: Tensor | None, sources: list[Tensor], rest: _Rest
+) -> tuple[Tensor, ...]:
+    """The gradient of each source (query, key, value, and bias if there is one), differentiable."""
 
-    def formula(*tensors: Tensor) -> tuple[Tensor, Tensor | None]:
-        given = iter(tensors)
-        query, key, value, bias = (None if x is None else next(given) for x in sources)
-        result = reference.run(
-            Request(query, key, value, bias=bias, return_weights=False, return_lse=True, **rest._asdict())
-        )
+    def formula(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        result = reference.run(Request(query, key, value, bias=bias, return_lse=True, **rest._asdict()))
         return result.output, result.lse
 
-    with autocast_off(present[0]):
-        results, pull = torch.func.vjp(formula, *present)
+    with autocast_off(sources[0]):
+        results, pull = torch.func.vjp(formula, *sources)  # pyright: ignore[reportAssignmentType] (three with has_aux)
         arriving = zip((grad_output, grad_lse), results, strict=True)
-        grads = iter(pull(tuple(torch.zeros_like(x) if grad is None else grad.to(x.dtype) for grad, x in arriving)))
-    return [None if x is None else next(grads) for x in sources]
+        return pull(tuple(torch.zeros_like(x) if grad is None else grad.to(x.dtype) for grad, x in arriving))
 
 
 def _differentiated_again(*tensors: Tensor | None) -> bool:
@@ -138,10 +148,11 @@ def _differentiated_again(*tensors: Tensor | None) -> bool:
 
 
 def _followed(x: Tensor) -> bool:
-    if not torch._C._functorch.is_functorch_wrapped_tensor(x):
+    inner = unwrapped(x)
+    if inner is None:
         return x.requires_grad
-    while torch._C._functorch.is_functorch_wrapped_tensor(x):
-        x = torch._C._functorch.get_unwrapped(x)
-        if x.requires_grad:
+    while inner is not None:
+        if inner.requires_grad:
             return True
+        inner = unwrapped(inner)
     return False

@@ -11,7 +11,7 @@ CONVERTED = (torch.float16, torch.bfloat16, torch.float32)
 
 def autocast_dtype(x: object) -> torch.dtype | None:
     """The dtype in which autocast wants attention on the device of `x`; None where it is off."""
-    if not isinstance(x, Tensor):
+    if not torch._C._is_any_autocast_enabled() or not isinstance(x, Tensor):
         return None
     device = x.device.type
     if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mhalib import masks
-from mhalib.arguments import check_flags, check_whole, divisors, kind, number, probability
+from mhalib.arguments import check_flags, check_whole, divisors, is_symbol, kind, number, probability
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -170,7 +170,8 @@ def validate(
         _check_score_shape("bias", bias, query, key)
     if window is not None:
         check_whole(window=window)
-        if window >= (key.shape[2] if causal else max(query.shape[2], key.shape[2])):
+        symbolic = is_symbol(query.shape[2]) or is_symbol(key.shape[2])
+        if not symbolic and window >= (key.shape[2] if causal else max(query.shape[2], key.shape[2])):
             window = None  # it hides nothing: the last query stands at the last key
         elif not isinstance(window, int | torch.SymInt):
             window = int(window)  # numpy's integers are accepted too, and no backend needs to know them
@@ -208,18 +209,17 @@ def fit_each_other(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Are these three tensors of equal heads that `validate` accepts and torch's fused kernels take? In one look."""
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         return False
-    of_query, of_key, of_value = query.shape, key.shape, value.shape
+    of_query, of_key = query.shape, key.shape
     return (
-        len(of_query) == len(of_key) == len(of_value) == 4
-        and of_query[:2] == of_key[:2] == of_value[:2]
-        and of_query[3] == of_key[3]
-        and of_key[2] == of_value[2]
-        and of_query[3] == of_value[3]
-        and 0 not in of_query + of_value
-        and query.stride(3) == key.stride(3) == value.stride(3) == 1
+        len(of_query) == 4
+        and of_key == value.shape
+        and (of_query == of_key or (len(of_key) == 4 and of_query[:2] == of_key[:2] and of_query[3] == of_key[3]))
+        and 0 not in of_query
+        and 0 not in of_key
         and query.dtype is key.dtype is value.dtype
         and query.dtype in FLOATS
         and query.device == key.device == value.device
+        and query.stride(3) == key.stride(3) == value.stride(3) == 1
     )
 
 
@@ -286,7 +286,7 @@ def _check_device(name: str, x: Tensor, query: Tensor) -> None:
 
 def _checked_scale(scale: float, dtype: torch.dtype) -> float:
     limits = torch.finfo(dtype)
-    accepted = f"0, or a number of size {limits.tiny:.1e} to {limits.max:.1e}, which {dtype} holds; or None for 1/√D"
+    accepted = f"a finite number, or None for 1/√D; in {dtype} 0, or {limits.tiny:.1e} to {limits.max:.1e} in size"
     return number("scale", scale, accepted, lambda x: x == 0 or limits.tiny <= abs(x) <= limits.max)
 
 
@@ -294,5 +294,5 @@ def _checked_softcap(softcap: float, dtype: torch.dtype) -> float:
     # A score divided by the cap must keep its digits: at most the largest number for that, down to scores of eps.
     limits = torch.finfo(dtype)
     largest = limits.eps / limits.tiny
-    accepted = f"a number from {limits.tiny:.1e} to {largest:.1e}, or None for no cap"
+    accepted = f"a number above 0, or None for no cap; in {dtype} {limits.tiny:.1e} to {largest:.1e}"
     return number("softcap", softcap, accepted, lambda x: limits.tiny <= x <= largest)

@@ -15,6 +15,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from mhalib import masks
+from mhalib.arguments import readable
 from mhalib.backends import bands, reference, torch_kernel
 from mhalib.backends.request import Request, Result
 from mhalib.backends.ways import WAYS, choose, part, restricted
@@ -65,8 +66,11 @@ def run(request: Request) -> Result:
     way, request, sizes, _ = choose(request)
     if way == "by length":
         return _joined(request, [_sequence(request, b, *size) for b, size in enumerate(sizes)])
-    result = bands.attend(request) if way == "banded" else _whole(request)
-    return result if request.query_lengths is None else torch_kernel.blank(result, request.padded_queries())
+    padded = request.padded_queries()
+    if way != "banded":
+        return _whole(request, padded, min(keys for _, keys in sizes) if sizes else 0)
+    result = bands.attend(request)
+    return result if padded is None else torch_kernel.blank(result, padded)
 
 
 def _sequence(request: Request, b: int, queries: int, keys: int) -> Result:
@@ -90,22 +94,26 @@ def _joined(request: Request, parts: list[Result]) -> Result:
     # (L, H, Dv) is how torch's kernel leaves its result in memory, so that each is copied once, as it lies.
     outputs = [part.output[0].transpose(0, 1) for part in parts]
     output = pad_sequence(outputs, batch_first=True).transpose(1, 2)
-    missing, lse = request.lq - output.shape[2], None
-    if request.return_lse:
-        rows = [pad(part.lse, (0, request.lq - part.lse.shape[2]), value=-torch.inf) for part in parts]
-        lse = torch.cat(rows)
-    return Result(pad(output, (0, 0, 0, missing)) if missing else output, None, lse)
+    lses = [part.lse for part in parts if part.lse is not None]
+    lses = [pad(lse, (0, request.lq - lse.shape[2]), value=-torch.inf) for lse in lses]
+    missing = request.lq - output.shape[2]
+    return Result(pad(output, (0, 0, 0, missing)) if missing else output, None, torch.cat(lses) if lses else None)
 
 
-def _whole(request: Request) -> Result:
+def _whole(request: Request, padded: Tensor | None = None, fewest_keys: int = 0) -> Result:
+    """All queries over all keys in one call; the rows `padded` (…, Lq, 1) are blank.
+
+    fewest_keys: each sequence is known to have so many, so that no row need be looked at.
+    """
     if 0 in request.query.shape or 0 in request.key.shape:
         return reference.run(request)
-    attn_mask, dead, is_causal = _restrictions(request)
+    attn_mask, dead, is_causal = _restrictions(request, fewest_keys)
     result = torch_kernel.attend(request, attn_mask, is_causal=is_causal)
-    return result if dead is None else torch_kernel.blank(result, dead)
+    blank = padded if dead is None else dead if padded is None else dead | padded
+    return result if blank is None else torch_kernel.blank(result, blank)
 
 
-def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]:
+def _restrictions(request: Request, fewest_keys: int) -> tuple[Tensor | None, Tensor | None, bool]:
     """(mask for torch, rows to blank afterwards (…, Lq, 1), is_causal): dead rows are opened, then blanked."""
     if not restricted(request):
         return None, None, False
@@ -113,16 +121,29 @@ def _restrictions(request: Request) -> tuple[Tensor | None, Tensor | None, bool]
     if by_place and request.window is None and request.lq == request.lk:
         return None, None, True
     allowed = request._replace(query_lengths=None).allowed()  # `run` blanks those rows
-    if by_place and request.lq <= request.lk:  # each query stands at a key, which it sees
-        return allowed, None, False
     if request.bias is None:
+        assert allowed is not None
+        # Each query stands at a key, which it sees; or, where lengths are all that hides others, sees the first one.
+        first_seen = request.mask is None and request.window is None and fewest_keys > 0
+        if (by_place or first_seen) and request.lq <= request.lk:
+            return _expand(allowed, request), None, False
         dead = ~allowed.any(dim=-1, keepdim=True)
+        if _none(dead):
+            return _expand(allowed, request), None, False
         return _expand(allowed | dead, request), dead, False
     bias = request.bias.to(request.query.dtype)
     if allowed is not None:
         bias = bias.masked_fill(~allowed, float("-inf"))
-    dead = (bias == float("-inf")).all(dim=-1, keepdim=True)
+    dead = bias.detach().amax(dim=-1, keepdim=True) == float("-inf")
+    if _none(dead):
+        return _expand(bias, request), None, False
     return _expand(bias.masked_fill(dead, 0.0), request), dead, False
+
+
+def _none(rows: Tensor) -> bool:
+    """Is none of them True, as far as can be seen at once? Then no copy of a mask or bias need be made."""
+    seen = readable(rows)
+    return seen is not None and not seen.any()
 
 
 def _expand(mask: Tensor, request: Request) -> Tensor:

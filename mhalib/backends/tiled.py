@@ -60,7 +60,7 @@ def attention(
     with autocast_off(query) if lower is not None else contextlib.nullcontext():
         output, lse = _attend(request, block_q, block_k)
     result = derivatives.to_any_order(Result(output, None, lse), request)
-    return result.output, result.lse
+    return result.output, lse if result.lse is None else result.lse
 
 
 def merge(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
@@ -115,7 +115,8 @@ class _Tiled(torch.autograd.Function):
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, grad_output, grad_lse):
+    def backward(ctx, *grad_outputs):
+        grad_output, grad_lse = grad_outputs
         *tensors, output, lse = ctx.saved_tensors
         if grad_output is None and grad_lse is None:
             return (None,) * 15  # the gradients went another way: derivatives.to_any_order
@@ -140,7 +141,7 @@ class _Backward(torch.autograd.Function):
         pass
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx, *grad_outputs):
         raise RuntimeError(
             "the tiled backend computes first derivatives only: its backward cannot be differentiated again. "
             "For second derivatives (create_graph=True, gradient penalties) take backend='reference'"

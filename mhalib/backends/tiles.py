@@ -150,10 +150,12 @@ class Gradients:
             target = self.tiles.part(self.bias, rows, cols)
             target += grad_scores.sum_to_size(target.shape)
 
-    def in_shape_of(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> tuple[Tensor, ...]:
+    def in_shape_of(
+        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         of_bias = query.new_empty(0) if self.bias is None or bias is None else self.bias.to(bias.dtype)
-        grads = (self.query.flatten(1, 2), query), (self.key, key), (self.value, value)
-        return *(grad.to(x.dtype) for grad, x in grads), of_bias
+        of_query = self.query.flatten(1, 2).to(query.dtype)
+        return of_query, self.key.to(key.dtype), self.value.to(value.dtype), of_bias
 
 
 def _blocks(first: int, last: int, size: int) -> Iterator[slice]:

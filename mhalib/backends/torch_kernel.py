@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from mhalib.arguments import is_symbol
 from mhalib.backends.request import Request, Result
 
 #: Up to so many queries, a group's queries are folded into rows even where their mask must be repeated for that.
@@ -33,7 +34,7 @@ def folds(request: Request, restricted: bool) -> bool:
     """Are the queries of a group to be rows of one head, so that no key is repeated? `restricted`: there is a mask."""
     if request.query.device.type != "cpu" or request.num_heads == request.num_kv_heads:
         return False
-    return not restricted or bool(request.lq <= FEW_QUERIES)
+    return not restricted or (not is_symbol(request.lq) and request.lq <= FEW_QUERIES)
 
 
 def attend(request: Request, mask: Tensor | None, *, is_causal: bool = False) -> Result:
@@ -104,13 +105,26 @@ def _of_width(x: Tensor, width: int) -> Tensor:
 def _with_lse(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """By the operator under torch's public function, which alone returns the log-sum-exp."""
+    """By the operator under torch's public function, which alone returns the log-sum-exp.
+
+    In half precision it takes a rougher exponential, and the log-sum-exp is off by some 1e-5: so it gets float32.
+    """
+    dtype, computed = query.dtype, torch.promote_types(query.dtype, torch.float32)
+    query, key, value = (x.to(computed) for x in (query, key, value))
     if query.shape[1] != key.shape[1]:  # as the public function does
         key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
     if mask is not None and mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
-    if torch.is_grad_enabled():  # whether a tensor is followed cannot be seen under torch.func
-        return _WithLse.apply(query, key, value, mask, is_causal, scale)
+        mask = torch.zeros(mask.shape, dtype=computed, device=mask.device).masked_fill_(~mask, -torch.inf)
+    mask = None if mask is None else mask.to(computed)
+    # Under torch.func it cannot be seen whether a tensor is followed.
+    call = _WithLse.apply if torch.is_grad_enabled() else _kernel_with_lse
+    output, lse = call(query, key, value, mask, is_causal, scale)
+    return output.to(dtype), lse
+
+
+def _kernel_with_lse(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         query, key, value, 0.0, is_causal, attn_mask=mask, scale=scale
     )
@@ -123,9 +137,7 @@ class _WithLse(torch.autograd.Function):
 
     @staticmethod
     def forward(query, key, value, mask, is_causal, scale):
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, 0.0, is_causal, attn_mask=mask, scale=scale
-        )
+        return _kernel_with_lse(query, key, value, mask, is_causal, scale)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -135,22 +147,18 @@ class _WithLse(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad_output, grad_lse):
+    def backward(ctx, grad_output, grad_lse):  # pyright: ignore[reportIncompatibleMethodOverride]
         query, key, value, mask, output, lse = ctx.saved_tensors
         grad_output = torch.zeros_like(output) if grad_output is None else grad_output
         tensors = [grad_output, query, key, value, output]
         if grad_lse is not None:
             # d score = weights ∘ (dO·valueᵀ − rowsum(dO ∘ O) + d lse). The kernel forms that row sum itself: one
-            # more channel, 1 in dO and −d lse in O, subtracts d lse from it and, 0 in the values, changes nothing
-            # else. In half precision d lse would be rounded, so all of it is computed in that of the lse.
-            *widened, output = (x.to(lse.dtype) for x in tensors)
-            tensors = [pad(x, (0, 1), value=float(i == 0)) for i, x in enumerate(widened)]
+            # more channel, 1 in dO and −d lse in O, subtracts d lse from it and, 0 in the values, changes nothing else.
+            tensors = [pad(x, (0, 1), value=float(i == 0)) for i, x in enumerate(tensors[:4])]
             tensors.append(torch.cat([output, -grad_lse[..., None]], dim=-1))
-            mask = None if mask is None else mask.to(lse.dtype)
         gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
             *tensors, lse, 0.0, ctx.is_causal, attn_mask=mask, scale=ctx.scale
         )
-        inputs = (query, key, value)
         if grad_lse is not None:
-            gradients = [g[..., :-1].to(x.dtype) for g, x in zip(gradients, inputs, strict=True)]
+            gradients = [gradient[..., :-1] for gradient in gradients]
         return *gradients, None, None, None

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from mhalib.arguments import is_symbol
 from mhalib.backends import bands, torch_kernel
 from mhalib.backends.request import Request
 
@@ -28,7 +29,7 @@ SOFTMAX, MASK = 64, 64
 class Plan(NamedTuple):
     """The way, a key of `WAYS`; the request as it is served by it, restrictions that hide nothing left out.
 
-    sizes: how many queries and keys of each sequence are real, where the way is "by length".
+    sizes: how many queries and keys of each sequence are real, where that was read.
     pairs: of one query and one key that are computed, for one head and summed over the batch.
     """
 
@@ -42,8 +43,7 @@ def choose(request: Request) -> Plan:
     """The cheapest way."""
     sizes: list[tuple[int, int]] = []
     by_place_only = request.mask is None and request.bias is None
-    # Sizes that are symbols (torch.export, torch.compile with dynamic shapes) would be fixed by comparing them.
-    if request.query.device.type != "cpu" or isinstance(request.lq, torch.SymInt) or not by_place_only:
+    if request.query.device.type != "cpu" or not by_place_only or is_symbol(request.lq) or is_symbol(request.lk):
         return _as_it_is(request)
     padded = request.key_lengths is not None or request.query_lengths is not None
     if padded and request.batch > 1 and not torch.compiler.is_compiling():
@@ -52,14 +52,16 @@ def choose(request: Request) -> Plan:
             request = request._replace(query_lengths=None)
         if min(keys for _, keys in sizes) == request.lk:
             request = request._replace(key_lengths=None)
-    best, cost = _as_it_is(request), _whole_cost(request)
+    best, cost = _as_it_is(request)._replace(sizes=sizes), _whole_cost(request)
     offset = request.lk - request.lq
     if request.window is not None and request.key_lengths is None:
         pairs, banded = _banded(request, offset)
         if banded < cost:
             best, cost = Plan("banded", request, [], pairs), banded
-    if sizes and (request.key_lengths is not None or request.query_lengths is not None):
-        alone = [_sequence(part(request, b, *size), offset) for b, size in enumerate(sizes)]
+    # Looking at each sequence takes time too: not where their calls alone cost more than the padding.
+    padded = request.key_lengths is not None or request.query_lengths is not None
+    if sizes and padded and len(sizes) * _call() < cost:
+        alone = [_sequence(request, b, *size, offset) for b, size in enumerate(sizes)]
         if sum(each for _, each in alone) < cost:
             best = Plan("by length", request, sizes, sum(pairs for pairs, _ in alone))
     return best
@@ -127,12 +129,13 @@ def _banded(request: Request, offset: int) -> tuple[int, int]:
     return total, cost
 
 
-def _sequence(alone: Request, offset: int) -> tuple[int, int]:
+def _sequence(request: Request, b: int, queries: int, keys: int, offset: int) -> tuple[int, int]:
     """The pairs that one sequence without its padding computes, and their cost."""
-    if 0 in alone.query.shape or 0 in alone.key.shape:
+    if not queries or not keys:
         return 0, 0
-    if alone.window is not None:
-        return _banded(alone, offset)
-    pairs = alone.lq * alone.lk
-    square = alone.causal and offset == 0
-    return pairs, (alone.lq * min(alone.lq, alone.lk) // 2 if square else pairs) * _pair(alone) + _call()
+    if request.window is not None:
+        return _banded(part(request, b, queries, keys), offset)
+    pairs = queries * keys
+    square = request.causal and offset == 0
+    computed = queries * min(queries, keys) // 2 if square else pairs
+    return pairs, computed * _pair(request) // request.batch + _call()

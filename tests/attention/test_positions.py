@@ -206,13 +206,13 @@ X = torch.zeros(2, 1, 3, 4)
         (lambda: mhalib.RotaryEmbedding(4, base=1), ValueError, "base: got 1; accepted is a finite number above 1"),
         (
             lambda: mhalib.RotaryEmbedding(4, base=True),
-            ValueError,
-            "base: got True; accepted is a finite number above 1",
+            TypeError,
+            "base: got bool True; accepted is a finite number above 1",
         ),
         (
             lambda: mhalib.RotaryEmbedding(4, base="1e4"),
-            ValueError,
-            "base: got '1e4'; accepted is a finite number above 1",
+            TypeError,
+            "base: got str '1e4'; accepted is a finite number above 1",
         ),
         (lambda: mhalib.RotaryEmbedding(4, base=math.nan), ValueError, "base: got nan; accepted is a finite number"),
         (lambda: mhalib.RotaryEmbedding(4, base=math.inf), ValueError, "base: got inf; accepted is a finite number"),

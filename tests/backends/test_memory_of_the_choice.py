@@ -56,7 +56,9 @@ TABLE = {
     "a bias of keys": lambda: (qkv(), {"bias": normal(1, HEADS, 1, N)}),
     "a bias with a gradient": lambda: (qkv(), {"bias": normal(N, N).requires_grad_()}),
     "a bias of keys with a gradient": lambda: (qkv(), {"bias": normal(1, 1, 1, N).requires_grad_()}),
+    "a bias of heads": lambda: (qkv(), {"bias": normal(1, HEADS, N, N)}),
     "a bias and causal": lambda: (qkv(), {"bias": normal(1, 1, N, N), "causal": True}),
+    "a bias of heads and causal": lambda: (qkv(), {"bias": normal(1, HEADS, N, N), "causal": True}),
     "lengths of one": lambda: (qkv(), {"key_lengths": LENGTHS}),
     "lengths": lambda: (qkv(2), {"key_lengths": torch.tensor([N, 99]), "query_lengths": torch.tensor([N, 99])}),
     "lengths, nearly full": lambda: (qkv(2), {"key_lengths": torch.tensor([N, N - 1])}),
@@ -119,8 +121,9 @@ def test_the_reason_is_true_of_memory(name, training, most, monkeypatch):
         assert torch_kernel.forms_weights(validate(*tensors, **options)) is not None or not training
         if "bands" not in choice.reason:
             assert taken > 0.9 * weights
-    else:
-        assert taken < 0.6 * weights
+    else:  # a bias of all heads is as large as the weights: it is copied once where more is to be hidden
+        copied = weights if name == "a bias of heads and causal" else 0
+        assert taken < 0.6 * weights + copied
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
@@ -146,8 +149,6 @@ def test_no_more_than_plain_torch_takes(name, training):
     ours = peak(lambda: mhalib.attention(*tensors, **options), given, sources)
     theirs = peak(plain, given, sources)
     small = 3 * max(x.numel() * x.element_size() for x in tensors)  # vectors, rows of a mask, copies of an input
-    if "bias" in options:  # one more copy, in which rows that see no key are opened
-        small += N * N * tensors[0].element_size()
     assert ours <= 1.1 * theirs + small, f"{ours / 2**20:.2f} MiB, plain torch {theirs / 2**20:.2f} MiB"
 
 
