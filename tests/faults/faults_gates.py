@@ -130,8 +130,8 @@ FAULTS = [
         "squeeze-excitation always has biases",
         GATES,
         "SqueezeExcitation.__init__",
-        "self.up = nn.Linear(hidden, self.channels, bias=bias)",
-        "self.up = nn.Linear(hidden, self.channels)",
+        "self.up = nn.Linear(hidden, channels, bias=bias)",
+        "self.up = nn.Linear(hidden, channels)",
         "test_gates.py::parameters_are_those",
     ),
     Fault(

@@ -131,7 +131,7 @@ if True:
     Fault(
         "the backward of tiles runs under autocast",
         OPERATOR,
-        "tiled_backward",
+        "backward",
         """\
 with autocast_off(query):
     ...
@@ -208,7 +208,7 @@ if lower is not None and not return_weights:
     Fault(
         "tiled: NaN that arrives at a dead row spreads",
         OPERATOR,
-        "tiled_backward",
+        "backward",
         "grad_output.to(tiles.dtype).masked_fill(dead[..., None], 0.0)",
         "grad_output.to(tiles.dtype)",
         "test_modes.py::arrives_at_a_dead_row and tiled",
@@ -216,7 +216,7 @@ if lower is not None and not return_weights:
     Fault(
         "tiled: NaN that arrives at the log-sum-exp of a dead row spreads",
         OPERATOR,
-        "tiled_backward",
+        "backward",
         "grad_lse.masked_fill(dead, 0.0)",
         "grad_lse",
         "test_modes.py::arrives_at_a_dead_row and tiled",

@@ -42,7 +42,7 @@ FAULTS = [
     Fault(
         "in the backward of a dead row, −inf − −inf is computed",
         OPERATOR,
-        "tiled_backward",
+        "backward",
         "lse.masked_fill(dead, torch.inf)",
         "lse",
         "test_tiled.py::any_tile_sizes and 64 and causal",
@@ -66,7 +66,7 @@ FAULTS = [
     Fault(
         "the backward ignores the gradient of the log-sum-exp",
         OPERATOR,
-        "tiled_backward",
+        "backward",
         "(grad_output * output).sum(-1) - grad_lse.masked_fill(dead, 0.0)",
         "(grad_output * output).sum(-1)",
         "test_tiled.py::arrives_at_lse",
@@ -281,7 +281,7 @@ FAULTS = [
     Fault(
         "tiles form a matrix as large as the scores",
         OPERATOR,
-        "tiled_forward",
+        "forward",
         """\
 tile_output, tile_lse = forward_rows(tiles, rows)
 output[:, :, rows] = tile_output.flatten(1, 2)
