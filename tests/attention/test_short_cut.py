@@ -1,5 +1,7 @@
 """The short cut of `attention` for plain requests: the bits of the long way, and taken for nothing that it refuses."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
@@ -29,11 +31,16 @@ def taken(monkeypatch):
     return calls
 
 
+ANY_LENGTHS = PLAIN, Shape(1, 1, 1, 1, 1, 1, 1), Shape(2, 2, 2, 65, 64, 40, 40)
+SQUARE_OR_ONE = Shape(2, 3, 3, 17, 17, 8, 8), Shape(1, 1, 1, 1, 1, 1, 1), Shape(2, 2, 2, 1, 64, 40, 40)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_the_same_bits_as_the_long_way(dtype, taken):
-    for shape in (PLAIN, Shape(1, 1, 1, 1, 1, 1, 1), Shape(2, 2, 2, 65, 64, 40, 40)):
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_same_bits_as_the_long_way(causal, dtype, taken):
+    for shape in SQUARE_OR_ONE if causal else ANY_LENGTHS:
         leaves = [x.requires_grad_() for x in inputs(shape, dtype)]
-        short, long = mhalib.attention(*leaves), long_way(*leaves)
+        short, long = mhalib.attention(*leaves, causal=causal), long_way(*leaves, causal=causal)
         assert torch.equal(short, long)
         grads = (torch.autograd.grad(output.sum(), leaves) for output in (short, long))
         assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
@@ -71,6 +78,13 @@ def test_any_option_goes_the_long_way(options, taken):
     except (TypeError, ValueError):
         with pytest.raises((TypeError, ValueError)):
             validate(*inputs(PLAIN), **{name: x for name, x in options.items() if name != "backend"})
+    assert not taken
+
+
+def test_forward_mode_goes_the_long_way(taken):
+    q, k, v = inputs(PLAIN)
+    with contextlib.suppress(NotImplementedError):  # torch's kernel has no such derivative
+        torch.func.jvp(lambda x: mhalib.attention(x, k, v), (q,), (q,))
     assert not taken
 
 

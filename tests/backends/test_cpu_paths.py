@@ -240,6 +240,7 @@ def test_number_of_keys_of_each_band(calls):
     The first 256 queries see all keys up to their own; the others are 56 bands, one call and one mask.
     """
     mhalib.attention(*inputs(Shape(1, 1, 1, 2048, 2048, 4, 4)), window=256, causal=True)
+    assert len(calls) == 2
     (first, _, square), (query, key, banded) = calls
     assert first == (1, 1, 256, 4)
     assert (square["is_causal"], square["attn_mask"]) == (True, None)
@@ -374,6 +375,17 @@ def test_padded_batches_in_every_dtype(dtype, causal):
         check("by length", shape, {"causal": causal, "key_lengths": torch.tensor(lengths)}, dtype)
 
 
+@pytest.mark.parametrize("heads", [(2, 2), (4, 2)], ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lq", [33, 20, 45])
+def test_padded_windows(lq, causal, heads):
+    """Queries stand where they stand with all keys; padding takes none of them nearer to the last real key."""
+    shape = Shape(3, *heads, lq, 33, 8, 5)
+    options = {"window": 4, "causal": causal, "key_lengths": torch.tensor([33, 12, 5])}
+    check("by length", shape, options)
+    check("by length", shape, options | {"query_lengths": torch.tensor([lq, 7, 0])})
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("lengths", [(33, 7, 0), (12, 30, 1), (0, 0, 0)], ids=str)
 @pytest.mark.parametrize("lq", [33, 40])
@@ -408,6 +420,34 @@ def test_padding_is_not_read_and_gets_no_gradient(causal):
     for gradient in gradients[1:]:
         assert not gradient[padding.expand_as(gradient)].any()
         assert gradient[0].abs().min() > 0
+
+
+# ---------------------------------------------------------------------------------- gradients of the log-sum-exp
+
+
+LSE = {
+    "whole": (Shape(2, 2, 2, 17, 33, 8, 5), {"causal": True}),
+    "folded": (Shape(2, 4, 2, 3, 21, 8, 5), {}),
+    "banded": (Shape(1, 4, 2, 260, 300, 4, 6), {"window": 5, "causal": True}),
+    "by length": (Shape(2, 4, 2, 9, 21, 4, 4), {"key_lengths": torch.tensor([21, 6]), "causal": True}),
+}
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["beside the output's", "alone"])
+@pytest.mark.parametrize("way", LSE)
+def test_gradients_of_the_log_sum_exp(way, alone):
+    """Torch's own derivative ignores it."""
+    shape, options = LSE[way]
+    assert mhalib.explain_backend(*inputs(shape), **options, return_lse=True) == ("sdpa", REASONS[way])
+    arriving = upstream(shape, torch.float64), normal(*shape.scores[:3], seed=23)
+    results = []
+    for backend in ("auto", "reference"):
+        qkv = leaves(*inputs(shape))
+        parts = mhalib.attention(*qkv, **options, return_lse=True, backend=backend)
+        gradients = torch.autograd.grad(parts[alone:], qkv, arriving[alone:], materialize_grads=True)
+        results.append((*parts, *gradients))
+    for got, expected in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
 
 
 # --------------------------------------------------------------------------------------------- strides, dropout

@@ -1,9 +1,12 @@
 """Which way is planned on the grid on which `auto` must not be slower than plain torch, and that both agree there."""
 
+import itertools
+
 import pytest
 import torch
 
 from bench import guard, measure
+from mhalib import masks
 from mhalib.backends import ways
 from mhalib.backends.request import validate
 
@@ -41,6 +44,17 @@ def test_full_lengths_are_no_lengths(lengths):
     served = ways.choose(request).request
     assert served.key_lengths is None
     assert served.query_lengths is None
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_window_is_left_out_exactly_where_it_hides_nothing(causal):
+    for lq, lk in itertools.product(range(1, 6), repeat=2):
+        qkv = torch.zeros(1, 1, lq, 2), torch.zeros(1, 1, lk, 2), torch.zeros(1, 1, lk, 2)
+        without = masks.causal(lq, lk) if causal else torch.ones(lq, lk, dtype=torch.bool)
+        for window in range(1, 8):
+            hides_nothing = torch.equal(masks.window(lq, lk, window, causal=causal), without)
+            left = validate(*qkv, window=window, causal=causal).window
+            assert left == (None if hides_nothing else window), (lq, lk, window)
 
 
 def test_more_threads_wait_longer_for_a_call():

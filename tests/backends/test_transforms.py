@@ -1,5 +1,7 @@
 """torch.func, second derivatives, torch.compile and the meta device: each backend with each option."""
 
+import re
+
 import pytest
 import torch
 from oracle import BACKEND_NAMES, Shape, inputs, option, refusal
@@ -7,6 +9,7 @@ from torch.func import grad, hessian, jacrev, jvp, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import mhalib
+from mhalib import tiled
 
 NAMES = ("auto", *BACKEND_NAMES)
 TINY = Shape(2, 2, 1, 3, 4, 2, 2)
@@ -75,6 +78,14 @@ def test_second_derivatives_with_dropout_are_refused():
             torch.autograd.grad(output.sum(), qkv, create_graph=True)
 
 
+def outcome(call):
+    """What is raised, in words: an error of torch's own, too, is an answer that these tests compare."""
+    try:
+        return f"no error, but {call()}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 @pytest.mark.parametrize(("name", "lse"), CASES)
 @pytest.mark.parametrize("backend", NAMES)
 def test_forward_mode_is_right_or_refused(backend, name, lse):
@@ -88,14 +99,72 @@ def test_forward_mode_is_right_or_refused(backend, name, lse):
 
     if backend in ("tiled", "sdpa"):
         for ask in (lambda f: jvp(lambda x: f(x, k, v), (q,), (q,)), lambda f: hessian(lambda x: f(x, k, v).sum())(q)):
-            with pytest.raises(ValueError, match=r"forward-mode derivatives .*; take 'reference' or 'auto'$"):
-                ask(both[0])
+            refused = outcome(lambda ask=ask: ask(both[0]))
+            assert re.search(r"^ValueError: .*forward-mode derivatives .*; take 'reference' or 'auto'$", refused)
         return
     for got, want in zip(*map(forward, both), strict=True):
         torch.testing.assert_close(got, want)
     # The reference itself: the tangent against the gradient.
     tangent = jvp(lambda x: both[0](x, k, v).sum(), (q,), (q.cos(),))[1]
     assert torch.allclose(tangent, (grad(lambda x: both[0](x, k, v).sum())(q) * q.cos()).sum())
+
+
+def test_tiles_refuse_forward_mode():
+    """By their own entrance, which no backend is chosen at."""
+    q, k, v = inputs(TINY)
+    for position in range(3):
+
+        def call(x, position=position):
+            return tiled.attention(*(x if i == position else y for i, y in enumerate((q, k, v))))[0]
+
+        x = (q, k, v)[position]
+        refused = outcome(lambda call=call, x=x: jvp(call, (x,), (x,)))
+        assert re.search(r"^ValueError: tiled\.attention: .*forward-mode .*; take mhalib\.attention$", refused)
+
+
+@pytest.mark.parametrize("position", range(4), ids=["query", "key", "value", "bias"])
+def test_what_auto_takes_inside_a_transform(position):
+    """The formula where a tangent comes with any tensor, and nowhere else; tiles where torch's ways need lengths."""
+    tensors = [*inputs(TINY), torch.zeros(3, 4, dtype=torch.float64)]
+    chosen = {}
+
+    def f(x, what, **options):
+        q, k, v, bias = (x if i == position else y for i, y in enumerate(tensors))
+        chosen[what] = mhalib.explain_backend(q, k, v, bias=bias, **options).backend
+        return x
+
+    x = tensors[position]
+    jvp(lambda x: f(x, "forward"), (x,), (x,))
+    jvp(lambda y: f(x, "forward, of something else") * y, (x,), (x,))
+    jvp(lambda x: vmap(lambda y: f(y, "mapped, forward"))(x[None]), (x,), (x,))
+    hessian(lambda x: f(x, "forward over reverse").sum())(x)
+    f(x, "in no transform")
+    vmap(lambda x: f(x, "mapped"))(x[None])
+    lengths = torch.tensor([4, 2])
+    vmap(lambda x: f(x, "mapped, with lengths", key_lengths=lengths))(x[None])
+    vmap(lambda x: f(x, "mapped, with the log-sum-exp", return_lse=True))(x[None])
+    assert chosen == {
+        "forward": "reference",
+        "forward, of something else": "sdpa",
+        "mapped, forward": "reference",
+        "forward over reverse": "reference",
+        "in no transform": "sdpa",
+        "mapped": "sdpa",
+        "mapped, with lengths": "tiled",
+        "mapped, with the log-sum-exp": "tiled",
+    }
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("which", [(0,), (1, 2), (0, 1, 2)], ids=str)
+def test_vmap_over_the_tiles_and_any_axis(which, axis):
+    tensors = inputs(Shape(3, 3, 3, 3, 3, 3, 3))  # where the wrong axis would have the right size
+    stacked = [torch.stack([x, 2 * x, -x], dim=axis) if i in which else x for i, x in enumerate(tensors)]
+    axes = tuple(axis if i in which else None for i in range(3))
+    outputs = vmap(lambda *qkv: mhalib.attention(*qkv, causal=True, backend="tiled"), axes)(*stacked)
+    for n, output in enumerate(outputs):
+        qkv = [x.select(axis, n) if i in which else x for i, x in enumerate(stacked)]
+        torch.testing.assert_close(output, mhalib.attention(*qkv, causal=True, backend="reference"))
 
 
 @pytest.mark.parametrize("backend", NAMES)

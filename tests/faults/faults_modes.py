@@ -159,7 +159,7 @@ if True:
         "test_modes.py::one_conversion and reference and plain",
     ),
     Fault(
-        "autocast converts for the output alone, so that a layer's output depends on need_weights",
+        "autocast converts for the output alone",
         FUNCTIONAL,
         "attention",
         """\
@@ -170,6 +170,15 @@ if lower is not None:
 if lower is not None and not return_weights:
     ...
 """,
+        "test_modes.py::one_conversion and reference and plain",
+        given=("asked = (True, return_weights, return_lse)",),
+    ),
+    Fault(
+        "autocast stays on where weights are wanted, so that a layer's output depends on need_weights",
+        FUNCTIONAL,
+        "attention",
+        "mixed_precision.autocast_off(query) if lower is not None else contextlib.nullcontext()",
+        "mixed_precision.autocast_off(query) if lower is not None and not return_weights else contextlib.nullcontext()",
         "test_modes.py::need_weights",
         given=("asked = (True, return_weights, return_lse)",),
     ),

@@ -161,7 +161,7 @@ return result if request.softcap is None else request.softcap * torch.tanh(resul
         "run",
         "torch.softmax(safe, dim=-1).masked_fill(dead, 0.0)",
         "torch.softmax(safe, dim=-1)",
-        "test_dead_rows.py::test_output_is_zero and reference and float32",
+        "test_dead_rows.py::weights_are_zero and reference and float32",
     ),
     Fault(
         "reference: the gradients of a dead row are NaN",

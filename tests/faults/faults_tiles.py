@@ -276,7 +276,7 @@ FAULTS = [
         "merge",
         "torch.logsumexp(lses.masked_fill(dead, 0.0), dim=0)",
         "torch.logsumexp(lses, dim=0)",
-        "test_modes.py::merge_of_dead_parts and exp",
+        "test_modes.py::dead_row_of_a_merge",
     ),
     Fault(
         "tiles form a matrix as large as the scores",

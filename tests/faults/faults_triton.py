@@ -47,7 +47,7 @@ FAULTS = [
         "decode_kernel",
         "tl.where(new_maximum == float('-inf'), 0.0, new_maximum)",
         "new_maximum",
-        "test_triton_interpreter.py::test_few_queries_split and fp32 and window_across",
+        "test_triton_interpreter.py::test_few_queries_split and fp32 and window_across_tiles",
     ),
     Fault(
         "decoding: −inf − −inf is computed where the parts are joined",

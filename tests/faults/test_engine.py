@@ -229,13 +229,12 @@ def server():
 
 def test_a_fault_counts_as_caught_by_an_assertion_alone(server):
     test_file, only = [path_of("test_masks.py")], "window_counts"
-    text = (LIBRARY / "masks.py").read_text("utf-8")
-    caught = server.run(
-        test_file, only, file="masks.py", text=text.replace("offset.abs() < width", "offset.abs() <= width")
-    )
+    text, right = (LIBRARY / "masks.py").read_text("utf-8"), "keys > (queries - width)"
+    assert text.count(right) == 1
+    caught = server.run(test_file, only, file="masks.py", text=text.replace(right, "keys >= (queries - width)"))
     assert caught.is_caught
     assert [by_assertion for _, by_assertion, _ in caught.failures] == [True]
-    for broken in ("import not_there\n" + text, text.replace("offset.abs() < width", "offset.not_there() < width")):
+    for broken in ("import not_there\n" + text, text.replace(right, "keys > (queries.not_there() - width)")):
         outcome = server.run(test_file, only, file="masks.py", text=broken)
         assert outcome.status != 0
         assert not outcome.is_caught

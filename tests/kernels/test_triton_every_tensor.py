@@ -14,6 +14,12 @@ SHAPES = {"many queries": Shape(3, 4, 2, 20, 40, 16, 8), "few queries": Shape(3,
 TENSORS = ("query", "key", "value", "key_lengths", "query_lengths", "grad_output", "grad_lse")
 
 
+@pytest.fixture(autouse=True)
+def short_sequences_are_many_queries(monkeypatch):
+    """Twenty queries of two heads would be few, and the kernel for many would not be tried."""
+    monkeypatch.setattr(configs, "DECODE_ROWS", 16)
+
+
 def strided(x):
     """The same numbers, every second place of a tensor with others between."""
     return torch.cat([x[..., None], torch.ones_like(x)[..., None]], dim=-1).flatten(-2)[..., ::2]
@@ -67,6 +73,15 @@ def agree(arguments):
     for got, same, right in zip(answers("triton", arguments), answers("triton", plain), exact, strict=True):
         assert torch.equal(got, same)
         torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-5)
+
+
+@in_interpreter
+def test_both_kernels_are_tried():
+    from mhalib.backends.triton import decode
+
+    for name, shape in SHAPES.items():
+        query, key, _ = inputs(shape, torch.float32)
+        assert decode.suits(query, key) == (name == "few queries")
 
 
 @pytest.mark.parametrize("few", SHAPES)

@@ -59,6 +59,8 @@ DECODE = {
     "padded": (Shape(2, 4, 2, 3, 60, 16, 16), {"key_lengths": (60, 31), "query_lengths": (1, 3)}, 2),
     "window": (Shape(1, 4, 2, 5, 96, 8, 8), {"causal": True, "window": 20}, 3),
     "window_across_splits": (Shape(1, 4, 2, 5, 99, 8, 8), {"causal": True, "window": 3}, 3),
+    # Of the last queries' keys none is in the first tile that the split reads, of the first ones' all are.
+    "window_across_tiles": (Shape(1, 2, 2, 24, 99, 8, 8), {"causal": True, "window": 3}, 1),
     "window_both_sides": (Shape(1, 4, 2, 5, 60, 8, 8), {"window": 10}, 2),
     "more_splits_than_tiles": (Shape(1, 2, 1, 2, 17, 128, 16), {"softcap": 2.0}, 7),
     "one_split": (Shape(2, 4, 2, 2, 40, 40, 8), {"causal": True}, 1),
