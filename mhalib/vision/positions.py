@@ -56,14 +56,18 @@ def interpolate_positions(table: Tensor, grid: Grid, new_grid: Grid, *, num_pref
 
 
 class Positions(nn.Module):
-    """What all kinds share: `forward()` is (1, 1 + N, d_model), of the model's dtype, on its device."""
+    """What all kinds share: `forward(like)` is (1, 1 + N, d_model).
+
+    Learned ones come as they are kept. Fixed ones are made anew, of the dtype and on the device of `like`: a buffer
+    to remember them would be lost where a model is made on the meta device and given its weights by assignment.
+    """
 
     def __init__(self, grid: Grid, d_model: int):
         super().__init__()
         self.grid = pair("grid", grid)
         (self.d_model,) = whole_numbers(d_model=d_model)
 
-    def forward(self) -> Tensor:
+    def forward(self, like: Tensor | None = None) -> Tensor:
         raise NotImplementedError
 
     def resized(self, grid: Grid) -> Positions:
@@ -78,7 +82,7 @@ class LearnedPositions(Positions):
         super().__init__(grid, d_model)
         self.table = nn.Parameter(0.02 * torch.randn(1, 1 + self.grid[0] * self.grid[1], self.d_model))
 
-    def forward(self) -> Tensor:
+    def forward(self, like: Tensor | None = None) -> Tensor:
         return self.table
 
     def resized(self, grid: Grid) -> LearnedPositions:
@@ -98,7 +102,7 @@ class FactorisedPositions(Positions):
         self.rows = nn.Parameter(0.02 * torch.randn(1, self.grid[0], self.d_model))
         self.columns = nn.Parameter(0.02 * torch.randn(1, self.grid[1], self.d_model))
 
-    def forward(self) -> Tensor:
+    def forward(self, like: Tensor | None = None) -> Tensor:
         places = self.rows[:, :, None] + self.columns[:, None, :]  # (1, down, across, d_model)
         return torch.cat([self.class_position, places.flatten(1, 2)], dim=1)
 
@@ -115,17 +119,7 @@ class FactorisedPositions(Positions):
         return moved
 
 
-class FixedPositions(Positions):
-    """Nothing learned and nothing kept. An empty buffer follows the model to its dtype and its device."""
-
-    like: Tensor
-
-    def __init__(self, grid: Grid, d_model: int):
-        super().__init__(grid, d_model)
-        self.register_buffer("like", torch.empty(0), persistent=False)
-
-
-class SinusoidalPositions(FixedPositions):
+class SinusoidalPositions(Positions):
     """Sines and cosines of the row in the first half of the channels, of the column in the second; nothing learned.
 
     The class token's row is 0. On another grid the formula is taken at the places between which interpolation would
@@ -146,27 +140,27 @@ class SinusoidalPositions(FixedPositions):
             )
         self.first_grid = self.grid if first_grid is None else pair("first_grid", first_grid)
 
-    def forward(self) -> Tensor:
-        grid = self.grid
+    def forward(self, like: Tensor | None = None) -> Tensor:
+        grid, like = self.grid, torch.empty(0) if like is None else like
         sizes = zip(grid, self.first_grid, strict=True)
-        down, across = (_sines(new, old, self.d_model // 2, self.like.device) for new, old in sizes)
+        down, across = (_sines(new, old, self.d_model // 2, like.device) for new, old in sizes)
         rows = down[:, None].expand(*grid, -1)
         columns = across[None].expand(*grid, -1)
         places = torch.cat([rows, columns], dim=-1).flatten(0, 1)
-        return F.pad(places, (0, 0, 1, 0))[None].to(self.like.dtype)  # the class token's row in front
+        return F.pad(places, (0, 0, 1, 0))[None].to(like.dtype)  # the class token's row in front
 
     def resized(self, grid: Grid) -> SinusoidalPositions:
-        return SinusoidalPositions(grid, self.d_model, self.first_grid).to(self.like)
+        return SinusoidalPositions(grid, self.d_model, self.first_grid)
 
 
-class NoPositions(FixedPositions):
+class NoPositions(Positions):
     """Zeros: every place looks the same."""
 
-    def forward(self) -> Tensor:
-        return self.like.new_zeros(1, 1 + self.grid[0] * self.grid[1], self.d_model)
+    def forward(self, like: Tensor | None = None) -> Tensor:
+        return (torch.empty(0) if like is None else like).new_zeros(1, 1 + self.grid[0] * self.grid[1], self.d_model)
 
     def resized(self, grid: Grid) -> NoPositions:
-        return NoPositions(grid, self.d_model).to(self.like)
+        return NoPositions(grid, self.d_model)
 
 
 #: Name → the class that makes them.

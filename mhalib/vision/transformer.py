@@ -195,7 +195,7 @@ class VisionTransformer(nn.Module):
     @property
     def position_embedding(self) -> Tensor:
         """What is added to the class token and to the patches, (1, 1 + N, d_model)."""
-        return self.positions()
+        return self.positions(self.class_token)
 
     @overload
     def forward(self, images: Tensor, need_weights: Literal[False] = False) -> Tensor: ...

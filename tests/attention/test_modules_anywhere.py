@@ -13,6 +13,7 @@ from torch import nn
 import mhalib
 from mhalib import gates, vision
 from mhalib.latent import MultiHeadLatentAttention
+from mhalib.vision.positions import POSITIONS
 
 SEQUENCE, IMAGES = torch.linspace(-1, 1, 2 * 6 * 32).view(2, 6, 32), torch.linspace(-1, 1, 2 * 3 * 64).view(2, 3, 8, 8)
 
@@ -32,7 +33,7 @@ MODULES = {
     "latent": (lambda: MultiHeadLatentAttention(32, 4, head_dim=8, kv_rank=16, rope_dim=4), SEQUENCE),
     "latent, q_rank": (lambda: MultiHeadLatentAttention(32, 4, head_dim=8, kv_rank=16, rope_dim=4, q_rank=8), SEQUENCE),
     "patches": (lambda: vision.PatchEmbedding(8, 4, 3, 32), IMAGES),
-    "vision transformer": (vit, IMAGES),
+    **{f"vision transformer, {kind}": (lambda kind=kind: vit(positions=kind), IMAGES) for kind in POSITIONS},
     "squeeze and excitation": (lambda: gates.SqueezeExcitation(16, reduction=4), MAPS),
     "channel attention": (lambda: gates.ChannelAttention(16, reduction=4), MAPS),
     "spatial attention": (lambda: gates.SpatialAttention(), MAPS),

@@ -159,7 +159,7 @@ def test_wheel_holds_the_whole_library_and_nothing_else(wheel):
     packed = {name for name in names if ".dist-info/" not in name}
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mhalib").rglob("*") if path.is_file()}
     assert packed == {name for name in files if "__pycache__" not in name}
-    assert {"mhalib/configurations.csv", "mhalib/widgets/heads.js", "mhalib/widgets/heads.css"} <= packed
+    assert {"mhalib/configurations.csv", "mhalib/course/widgets/heads.js", "mhalib/course/widgets/heads.css"} <= packed
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     required = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert sorted(line.split(">")[0] for line in required) == ["numpy", "torch"]

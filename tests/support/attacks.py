@@ -76,8 +76,11 @@ CODE = {
         7,
     ),
     "spies": Submission(
-        "import glob, os, sys\nseen = [os.path.join(folder, name) for folder, _, names in os.walk('/')\n"
-        "        for name in names if 'nbgrader/tests' not in folder and name in\n"
+        # Not every file of every package: on a cold disk that alone takes longer than a cell may.
+        "import glob, os, sys\nseen = []\nfor folder, folders, names in os.walk('/'):\n"
+        "    packages = folder.endswith(('site-packages', 'dist-packages'))\n"
+        "    folders[:] = [f for f in folders if f not in ('proc', 'sys') and (f == 'mhalib' or not packages)]\n"
+        "    seen += [os.path.join(folder, name) for name in names if name in\n"
         "        ('gradebook.db', 'tiny.ipynb', '02_single_head.ipynb', 'counterexample.py', 'secret.txt')]\n"
         "seen += [p for p in (ROOT, ROOT + '/grading', ROOT + '/solutions') if os.path.exists(p)]\n"
         "print('SEEN', seen)\nprint('OTHERS', [p for p in os.listdir('/proc') if p.isdigit() and int(p) > 3])\n"

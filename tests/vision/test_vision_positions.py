@@ -151,4 +151,5 @@ def test_sinusoidal_moves_to_the_places_where_interpolation_looks():
     across = torch.tensor([0.5, 2.5], dtype=torch.float64)
     assert (fine()[0, 1:].reshape(8, 2, 8)[0, :, 4].double() - across.sin()).abs().max() < 1e-6
     assert torch.equal(fine.resized((4, 4))(), SinusoidalPositions((4, 4), 8)())
-    assert fine.double().resized((3, 3))().dtype == torch.float64
+    assert fine(torch.zeros(1, dtype=torch.float64)).dtype == torch.float64
+    assert model(positions="sinusoidal").double().at_size((10, 35)).position_embedding.dtype == torch.float64
