@@ -7,6 +7,7 @@ DECODE = "backends/triton/decode.py"
 BACKWARD = "backends/triton/backward.py"
 COMMON = "backends/triton/common.py"
 OP = "backends/triton/op.py"
+WALKS = "backends/triton/walks.py"
 
 FAULTS = [
     Fault(
@@ -265,6 +266,22 @@ FAULTS = [
         "delta -= tl.load(grad_lse, mask=queries < wanted, other=0.0)",
         "pass",
         "test_triton_interpreter.py::test_many_queries and fp32 and one_tile",
+    ),
+    Fault(
+        "the gradient that arrives at a row without keys reaches its query",
+        BACKWARD,
+        "query_kernel",
+        "living(do, lse)",
+        "do",
+        "test_triton_known_bugs.py::test_causal_rows_without_keys",
+    ),
+    Fault(
+        "the gradient that arrives at a row without keys reaches the keys",
+        WALKS,
+        "walk_queries",
+        "living(do, lse)",
+        "do",
+        "test_triton_known_bugs.py::test_rows_that_a_window_and_a_length_leave_without_keys",
     ),
     Fault(
         "dQ lacks the scale",

@@ -126,6 +126,12 @@ def test_causal_is_aligned_at_the_bottom_right(few):
     assert not torch.allclose(first, attend(query[:, :, :1], key, value))
 
 
+def nan_where_dead(lse, output):
+    """Gradients of the output and of the log-sum-exp: 1, and NaN in rows without keys, where nothing depends on it."""
+    grad = torch.where(lse.isinf(), torch.nan, 1.0)
+    return [grad[..., None].expand_as(output), grad]
+
+
 @pytest.mark.parametrize("few", [False, True], ids=["many queries", "few queries"])
 @in_interpreter
 def test_rows_without_keys(few):
@@ -134,9 +140,8 @@ def test_rows_without_keys(few):
     sources = leaves(*inputs(shape, FP32))
     with tiles(16, 16), mock.patch.object(configs, "splits", return_value=4):
         output, lse = attend(*sources, key_lengths=torch.tensor([0, 5]), return_lse=True)
-        # exp(lse) of a dead row is 0; the gradient that arrives at its lse may well be NaN.
-        grad_lse = torch.where(lse.isinf(), torch.nan, 1.0)
-        grads = torch.autograd.grad([output, lse], sources, [torch.ones_like(output), grad_lse])
+        # exp(lse) of a dead row is 0; the gradient that arrives there may well be NaN.
+        grads = torch.autograd.grad([output, lse], sources, nan_where_dead(lse, output))
     assert torch.equal(output[0], torch.zeros_like(output[0]))
     assert (lse[0] == -torch.inf).all()
     assert lse[1].isfinite().all()
@@ -154,13 +159,31 @@ def test_causal_rows_without_keys():
     sources = leaves(*inputs(Shape(1, 2, 1, 40, 37, 16, 16), FP32))
     with undivided(), tiles(16, 16):
         output, lse = attend(*sources, causal=True, return_lse=True)
-        grad_lse = torch.where(lse.isinf(), torch.nan, 1.0)
-        grads = torch.autograd.grad([output, lse], sources, [torch.ones_like(output), grad_lse])
+        grads = torch.autograd.grad([output, lse], sources, nan_where_dead(lse, output))
     assert torch.equal(output[:, :, :3], torch.zeros_like(output[:, :, :3]))
     assert (lse == -torch.inf).nonzero()[:, 2].tolist() == [0, 1, 2, 0, 1, 2]
     assert all(grad.isfinite().all() for grad in grads)
     assert torch.equal(grads[0][:, :, :3], torch.zeros_like(grads[0][:, :, :3]))
     assert grads[0][:, :, 3:].abs().amax(-1).min() > 0
+
+
+@in_interpreter
+def test_rows_that_a_window_and_a_length_leave_without_keys():
+    """The keys that a late query could see lie past the length, in tiles where earlier queries see something."""
+    sources = leaves(*inputs(Shape(2, 2, 1, 40, 40, 16, 16), FP32))
+    options = {"causal": True, "window": 6, "key_lengths": torch.tensor([20, 3])}
+    with undivided(), tiles(16, 16):
+        output, lse = attend(*sources, **options, return_lse=True)
+        grads = torch.autograd.grad([output, lse], sources, nan_where_dead(lse, output))
+    dead = lse.isinf()
+    assert dead[0, 0].nonzero().flatten().tolist() == list(range(25, 40))
+    assert dead[1, 1].nonzero().flatten().tolist() == list(range(8, 40))
+    exact = [x.detach().double().requires_grad_() for x in sources]
+    right = mhalib.attention(*exact, **options, return_lse=True, backend="reference")
+    ones = (~dead).double()
+    expected = torch.autograd.grad(right, exact, [ones[..., None].expand_as(right[0]), ones])
+    for grad, other in zip(grads, expected, strict=True):
+        torch.testing.assert_close(grad.double(), other, rtol=1e-5, atol=1e-5)
 
 
 @in_interpreter

@@ -136,11 +136,10 @@ def for_auto(request: Request) -> tuple[bool, str]:
 def run(request: Request) -> Result:
     from mhalib.backends.triton import op
 
-    query, key, value = op.autocast(request.query, request.key, request.value)
     output, lse = op.attend(
-        query,
-        key,
-        value,
+        request.query,
+        request.key,
+        request.value,
         request.key_lengths,
         request.query_lengths,
         causal=request.causal,

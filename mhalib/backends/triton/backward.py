@@ -26,6 +26,7 @@ from mhalib.backends.triton.common import (
     SIZES,
     keys_of_queries,
     length_of,
+    living,
     load_lse,
     load_rows,
     queries_of_keys,
@@ -156,6 +157,7 @@ def query_kernel(
     q = load_rows(Q + batch * q_b + head * q_h, first, wanted, q_l, q_d, BLOCK_Q, D, PAD_D, True, WIDE)
     do = load_rows(GRAD_OUT + batch * do_b + head * do_h, first, wanted, do_l, do_d, BLOCK_Q, DV, PAD_DV, True, WIDE)
     lse = load_lse(LSE, row, queries, wanted)
+    do = living(do, lse)
     delta = tl.load(DELTA + row + queries, mask=queries < wanted, other=0.0)
     k_base = K + batch * k_b + (head // GROUP) * k_h
     v_base = V + batch * v_b + (head // GROUP) * v_h

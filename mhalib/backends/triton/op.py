@@ -43,14 +43,6 @@ def attend(
     return call(query, key, value, key_lengths, query_lengths, causal, window, scale, softcap)
 
 
-def autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Under autocast the tensors in its dtype, as torch's own attention takes them; elsewhere as they are."""
-    kind = tensors[0].device.type
-    if not torch.is_autocast_enabled(kind):
-        return tensors
-    return tuple(x.to(torch.get_autocast_dtype(kind)) for x in tensors)
-
-
 @torch.library.custom_op("mhalib::triton_attention", mutates_args=())
 def triton_attention(
     query: Tensor,
