@@ -7,7 +7,6 @@ DECODE = "backends/triton/decode.py"
 BACKWARD = "backends/triton/backward.py"
 COMMON = "backends/triton/common.py"
 OP = "backends/triton/op.py"
-WALKS = "backends/triton/walks.py"
 
 FAULTS = [
     Fault(
@@ -268,19 +267,19 @@ FAULTS = [
         "test_triton_interpreter.py::test_many_queries and fp32 and one_tile",
     ),
     Fault(
-        "the gradient that arrives at a row without keys reaches its query",
+        "the gradient that arrives at a row without keys reaches the keys, with more queries than keys",
         BACKWARD,
-        "query_kernel",
-        "living(do, lse)",
-        "do",
+        "_among_others",
+        "lq > lk",
+        "False",
         "test_triton_known_bugs.py::test_causal_rows_without_keys",
     ),
     Fault(
-        "the gradient that arrives at a row without keys reaches the keys",
-        WALKS,
-        "walk_queries",
-        "living(do, lse)",
-        "do",
+        "the gradient that arrives at a row without keys reaches the keys, behind the length",
+        BACKWARD,
+        "_among_others",
+        "window is not None and key_lengths is not None",
+        "False",
         "test_triton_known_bugs.py::test_rows_that_a_window_and_a_length_leave_without_keys",
     ),
     Fault(

@@ -26,7 +26,6 @@ from mhalib.backends.triton.common import (
     SIZES,
     keys_of_queries,
     length_of,
-    living,
     load_lse,
     load_rows,
     queries_of_keys,
@@ -157,7 +156,6 @@ def query_kernel(
     q = load_rows(Q + batch * q_b + head * q_h, first, wanted, q_l, q_d, BLOCK_Q, D, PAD_D, True, WIDE)
     do = load_rows(GRAD_OUT + batch * do_b + head * do_h, first, wanted, do_l, do_d, BLOCK_Q, DV, PAD_DV, True, WIDE)
     lse = load_lse(LSE, row, queries, wanted)
-    do = living(do, lse)
     delta = tl.load(DELTA + row + queries, mask=queries < wanted, other=0.0)
     k_base = K + batch * k_b + (head // GROUP) * k_h
     v_base = V + batch * v_b + (head // GROUP) * v_h
@@ -206,6 +204,9 @@ def backward(
     """Gradients of query, key and value, contiguous. `output` and `lse` are those of `forward`; the incoming gradients
     may have any strides, 0 included: that of `output.sum()` is one number, expanded."""
     output, lse = output.contiguous(), lse.contiguous()
+    if _among_others(query.shape[2], key.shape[2], key_lengths, causal=causal, window=window):
+        # Their output is the constant 0. In a tile that others see, weight 0 times the NaN that arrives would be NaN.
+        grad_output = grad_output.masked_fill((lse == float("-inf"))[..., None], 0.0)
     lengths = query if key_lengths is None else key_lengths.contiguous()
     wanted = query if query_lengths is None else query_lengths.contiguous()
     (batch, heads, lq, dim), (_, kv_heads, lk, dv) = query.shape, value.shape
@@ -266,3 +267,12 @@ def backward(
     launch(key_value_kernel, "key_value", (grad_key, grad_value), kv_heads, lk, "block_k")
     launch(query_kernel, "query", (grad_query,), heads, lq, "block_q")
     return grad_query, grad_key, grad_value
+
+
+def _among_others(lq: int, lk: int, key_lengths: Tensor | None, *, causal: bool, window: int | None) -> bool:
+    """Can a row without keys share a tile with rows that have some?
+
+    The first queries, where there are fewer keys and each query has its place; and the last, where the keys in a
+    query's window lie past the length. A sequence without any keys has no such tile.
+    """
+    return (lq > lk and (causal or window is not None)) or (window is not None and key_lengths is not None)

@@ -90,12 +90,6 @@ def load_lse(LSE, row, queries, wanted):
 
 
 @triton.jit
-def living(do, lse):
-    """The incoming gradient, 0 in rows without keys: their output is the constant 0, and 0 · NaN would be NaN."""
-    return tl.where((lse == float("-inf"))[:, None], 0.0, do).to(do.dtype)
-
-
-@triton.jit
 def length_of(LENGTHS, batch, most, HAS_LENGTHS: tl.constexpr):
     """How many keys (or queries) of this sequence are real; the lengths lie one after the other. Never more than
     `most`, as many as there are: compiled code cannot refuse such a length."""

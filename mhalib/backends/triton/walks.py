@@ -7,7 +7,7 @@ queries. The formulas are those of `backward`."""
 import triton
 import triton.language as tl
 
-from mhalib.backends.triton.common import capped, dot, living, load_lse, load_rows, visible
+from mhalib.backends.triton.common import capped, dot, load_lse, load_rows, visible
 
 
 # fmt: off
@@ -36,8 +36,6 @@ def walk_queries(
             seen = visible(queries[None, :], keys[:, None], shift, length, window, CAUSAL, WINDOWED)
             weights = tl.where(seen, weights, 0.0)
         do = load_rows(do_base, m, wanted, do_l, do_d, BLOCK_Q, DV, PAD_DV, True, WIDE)
-        if PARTIAL:
-            do = living(do, lse)
         dv = dot(weights.to(do.dtype), do, dv, PRECISION)
         delta = tl.load(DELTA + row + queries, mask=queries < wanted, other=0.0)
         grad = weights * (dot(v, tl.trans(do), None, PRECISION) - delta[None, :])
