@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import mhalib
-from mhalib import pretrained
+from mhalib import bert, pretrained
 from mhalib.pretrained import BertEncoder, minilm, random_twin
 
 # Both sides add the same products in another order. Measured: 17 eps (float32 and float64 alike) in hidden states up
@@ -251,7 +251,7 @@ def test_ids_that_the_model_cannot_read_are_refused(ids, error, message):
 
 
 def test_weights_of_another_configuration_are_refused():
-    state = {pretrained._bert_name(name): p for name, p in BertEncoder(**TINY).named_parameters()}
+    state = {bert._bert_name(name): p for name, p in BertEncoder(**TINY).named_parameters()}
     BertEncoder(**TINY).load_bert({f"bert.{name}": value for name, value in state.items()})  # as a task model saves it
     with pytest.raises(ValueError, match=r"missing \['encoder.layer.3.*without a place \[\]"):
         BertEncoder(**{**TINY, "num_layers": 4}).load_bert(state)
