@@ -26,7 +26,7 @@ NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-kernel
     --nbval-sanitize-with=tests/sanitize.cfg
 WORKERS := --numprocesses=2 --dist=loadfile
 QUICK := $(addprefix tests/,attention backends vision course checks) \
-    $(addprefix tests/book/test_,twins.py glossary.py summary.py)
+    $(addprefix tests/book/test_,twins.py glossary.py)
 ROOT_USER := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help lab write quick check test faults mutants outputs exercises grade bench clean
@@ -55,7 +55,7 @@ write: $(TEST) ## the same for authors: a chapter is saved as notebook and as te
 	$(call open_lab,write_config.py)
 
 quick: $(TEST) ## the tests of the library and the quick ones of the book, in under two minutes
-	$(RUN) -m pytest $(WORKERS) $(QUICK) $(PYTEST_ARGS)
+	$(RUN) -m pytest $(WORKERS) -m 'not slow' $(QUICK) $(PYTEST_ARGS)
 
 check: $(TEST) ## style, twins, notebooks, imports and types, in half a minute
 	$(RUN) -m ruff check

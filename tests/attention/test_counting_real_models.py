@@ -181,6 +181,7 @@ def test_total_attention_and_cache_are_rebuilt_from_the_configuration(name):
     assert model.total_source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT)
 def test_total_equals_transformers_module(name):
     assert configurations.parameters(configurations.get(name)) == counting.module_parameters(built(name))
@@ -205,6 +206,7 @@ def test_one_attention_layer_equals_transformers_module(name):
     assert count == configurations.attention_parameters(configurations.get(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CACHED)
 def test_cache_bytes_equal_transformers_cache(name):
     assert configurations.cache_bytes(configurations.get(name), 5, batch_size=3) == cached_bytes(name, 5, 3)

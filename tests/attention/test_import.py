@@ -12,8 +12,8 @@ import pytest
 import mhalib
 from tools.book import twins
 
-LIMIT_S = 3.0  # for everything, torch included
-OWN_LIMIT_S = 0.3  # for what mhalib adds to torch and numpy
+#: What mhalib adds to torch and numpy: so many seconds, and so large a part of the whole.
+OWN_LIMIT_S, OWN_PART = 0.3, 0.1
 ELSEWHERE = {
     *("IPython", "anywidget", "hypothesis", "ipywidgets", "matplotlib", "pytest", "safetensors"),
     *("sklearn", "skimage", "tokenizers", "transformers", "triton"),
@@ -58,6 +58,7 @@ print("all")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork: each would cost an import of torch")
 @pytest.mark.parametrize(
     "reach",
@@ -90,6 +91,7 @@ def test_what_type_checkers_see_is_what_is_there():
     assert set(mhalib.__all__) <= set(dir(mhalib))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "suggested"),
     [("plot", "plots"), ("widget", "widgets"), ("Attention", "attention"), ("import_lib", None), ("house_style", None)],
@@ -108,29 +110,26 @@ def test_an_unknown_name_is_refused_and_only_a_public_one_suggested(name, sugges
 
 
 def measure():
-    """Seconds on the clock for each import, outermost ones only, and processor seconds for all together."""
-    before = os.times()
+    """Seconds on the clock for each import, outermost ones only."""
     report = fresh("-X", "importtime", "-c", "import torch, numpy, mhalib").stderr
-    after = os.times()
     top = re.findall(r"^import time: +\d+ \| +(\d+) \| (\S+)$", report, re.MULTILINE)
     seconds = {name: int(microseconds) / 1e6 for microseconds, name in top}
     own = {name: seconds.get(name, 0.0) for name in ("torch", "numpy", "mhalib")}  # numpy may come with torch
     assert own["torch"] > 0
     assert own["mhalib"] > 0
-    processor = after.children_user + after.children_system - before.children_user - before.children_system
-    return own, processor
+    return own
 
 
+@pytest.mark.slow
 def test_import_is_quick():
-    """The best of three; where the processor is shared, waiting for it is not counted against the import."""
+    """The best of three. How long torch itself takes is a matter of the machine; what comes on top is ours."""
     tries = [measure() for _ in range(3)]
-    own = min(seconds["mhalib"] for seconds, _ in tries)
-    total = min(min(sum(seconds.values()), processor) for seconds, processor in tries)
+    own = min(seconds["mhalib"] for seconds in tries)
+    part = min(seconds["mhalib"] / sum(seconds.values()) for seconds in tries)
     report = "\n".join(
-        f"torch {seconds['torch']:.2f} s, mhalib's own {seconds['mhalib']:.3f} s, "
-        f"all {sum(seconds.values()):.2f} s on the clock, {processor:.2f} s of processor time"
-        for seconds, processor in tries
+        f"torch {seconds['torch']:.2f} s, mhalib's own {seconds['mhalib']:.3f} s, all {sum(seconds.values()):.2f} s"
+        for seconds in tries
     )
     print(report)
     assert own < OWN_LIMIT_S, report
-    assert total < LIMIT_S, report
+    assert part < OWN_PART, report

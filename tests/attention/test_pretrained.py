@@ -177,6 +177,7 @@ def test_head_3_1_sends_it_to_bank(maps):
     assert weights[:, :, it, bank].flatten().topk(2).values[1] < 0.3  # no second head does it
 
 
+@pytest.mark.slow
 def test_in_random_twins_no_head_does(model, maps):
     """Same shapes, and every weight matrix with the same mean and spread: 60 seeds were tried.
 
@@ -379,6 +380,7 @@ def hub():
         one.server.server_close()
 
 
+@pytest.mark.slow
 def test_a_hub_that_does_not_answer_is_asked_once(hub, tmp_path):
     silent = hub({})
     told = silent.ask(tmp_path)
@@ -387,6 +389,7 @@ def test_a_hub_that_does_not_answer_is_asked_once(hub, tmp_path):
     assert f"did not give it (RemoteProtocolError); install it: {pretrained.HOW_TO_GET_IT}" in told
 
 
+@pytest.mark.slow
 def test_without_the_package_the_files_come_from_the_hub_and_later_from_its_cache(hub, tmp_path):
     files = {"model.safetensors": b"weights", "tokenizer.json": b"{}"}
     open_hub = hub(files)

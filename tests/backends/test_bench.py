@@ -48,6 +48,7 @@ def test_results_say_what_they_ran_on(tmp_path, monkeypatch):
     assert {"device", "threads", "commit", "date", "outcomes"} <= record.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["decode", "padded", "dense-64", "dense-512", "layer-inference", "layer-training"])
 def test_every_peer_of_a_case_gives_the_same_answer(name):
     torch.manual_seed(0)
@@ -57,6 +58,7 @@ def test_every_peer_of_a_case_gives_the_same_answer(name):
     assert len(outcome.medians) >= 2
 
 
+@pytest.mark.slow
 def test_tiles_take_little_memory_where_plain_attention_takes_gibibytes():
     """Plain attention over 8,192 tokens holds scores and weights: 2 · 8 · 8192² · 4 bytes = 4 GiB."""
     assert memory.peak("mhalib, tile by tile", 8192) < 100 * memory.MIB

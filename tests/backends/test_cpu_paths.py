@@ -166,6 +166,7 @@ def test_off_the_cpu_no_way_but_the_kernel_for_the_whole(options):
     assert ways.choose(away).way == "whole"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "sizes"),
     [
@@ -226,6 +227,7 @@ def test_bands(lengths, window, causal, calls):
     assert len(calls) <= 3 + max(0, lq - lk) // 256  # all whole bands in one, what is left at the two ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("heads", [(2, 2), (4, 2), (4, 1)], ids=str)
 @pytest.mark.parametrize("causal", [False, True])

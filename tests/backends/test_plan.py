@@ -25,6 +25,7 @@ def test_the_way_of_each_row(row):
     assert ways.choose(validate(*qkv, **options)).way == row.way
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("row", guard.GRID, ids=lambda row: row.name)
 def test_both_calls_of_a_row_give_the_same_numbers(row, training):

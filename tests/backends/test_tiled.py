@@ -389,6 +389,7 @@ def largest_storage(length, attend):
     return seen.bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": 40}, {"softcap": 3.0}, {"dropout": 0.1}], ids=str)
 def test_no_tensor_of_lq_times_lk_is_ever_made(options):
     """Forward and backward: nothing larger than the inputs, or than a tile. The reference shows that this is seen."""

@@ -195,6 +195,7 @@ def test_vmap_over_everything(backend):
 # ----------------------------------------------------------------------------------------------- torch.compile
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("backend", NAMES)
 def test_compiles_whole(backend, dynamic):
@@ -223,6 +224,7 @@ def test_compiles_whole(backend, dynamic):
     assert not torch.equal(again, dropped)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"causal": True}, {"causal": True, "window": 3}, {"softcap": 2.0}], ids=str)
 def test_few_graphs_for_many_lengths_and_heads(options):
     torch._dynamo.reset()
@@ -236,6 +238,7 @@ def test_few_graphs_for_many_lengths_and_heads(options):
     assert len(graphs) <= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "window"), [(mhalib.KVCache, None), (mhalib.RollingKVCache, 5)])
 def test_few_graphs_for_twelve_steps_of_decoding(kind, window):
     torch._dynamo.reset()

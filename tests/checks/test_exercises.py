@@ -42,6 +42,7 @@ def test_right_answer_gets_all_points(answer, seed):
     assert report.hint is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", VISIBLE_FIRST)
 @pytest.mark.parametrize("answer", WRONG, ids=label)
 def test_wrong_answer_gets_no_points_and_its_own_hint(answer, seed):
@@ -57,6 +58,7 @@ def blank(*args, **kwargs):
     raise NotImplementedError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS[:2])
 @pytest.mark.parametrize("exercise", EXERCISES, ids=label)
 def test_blank_gets_nothing_and_is_told_where_to_begin(exercise, seed):
@@ -72,6 +74,7 @@ def test_reference_gets_all_points(exercise, seed):
     assert judge(exercise, exercise.reference, seed).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("junk", [None, 0, "x", (), [None], {}, object()], ids=lambda junk: type(junk).__name__)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=label)
 def test_junk_gets_nothing_and_breaks_nothing(exercise, junk):

@@ -73,6 +73,7 @@ def drawn(figure, monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Glyph")
 @each_place
 def test_every_label_reaches_the_picture_letter_by_letter(make, monkeypatch):
@@ -96,6 +97,7 @@ has_chinese_and_korean = any(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_chinese_and_korean, reason="no font with Chinese and Korean letters is installed")
 @each_place
 def test_words_of_one_length_in_other_letters_make_other_pictures(make):
@@ -145,6 +147,7 @@ def test_other_warnings_of_a_drawing_are_not_swallowed():
         plots.png(Loud())
 
 
+@pytest.mark.slow
 def test_without_another_font_the_pictures_are_made_all_the_same():
     """A machine that has only what matplotlib brings: matplotlib looks in no folder of the system."""
     code = (

@@ -76,10 +76,11 @@ CODE = {
         7,
     ),
     "spies": Submission(
-        # Not every file of every package: on a cold disk that alone takes longer than a cell may.
+        # Not the system's and Python's own files: on a cold or busy disk they alone take longer than a cell may.
         "import glob, os, sys\nseen = []\nfor folder, folders, names in os.walk('/'):\n"
         "    packages = folder.endswith(('site-packages', 'dist-packages'))\n"
-        "    folders[:] = [f for f in folders if f not in ('proc', 'sys') and (f == 'mhalib' or not packages)]\n"
+        "    folders[:] = [f for f in folders if (f == 'mhalib' or not packages) and os.path.join(folder, f) not in\n"
+        "        ('/usr', '/proc', '/sys', sys.base_prefix)]\n"
         "    seen += [os.path.join(folder, name) for name in names if name in\n"
         "        ('gradebook.db', 'tiny.ipynb', '02_single_head.ipynb', 'counterexample.py', 'secret.txt')]\n"
         "seen += [p for p in (ROOT, ROOT + '/grading', ROOT + '/solutions') if os.path.exists(p)]\n"

@@ -150,6 +150,7 @@ def test_integrated_cdam_adds_up_to_the_change_of_the_logit(registers, target):
     torch.testing.assert_close(found, change, rtol=0, atol=1e-3)  # the midpoint rule: (1 / 400)² and its constant
 
 
+@pytest.mark.slow
 def test_integrated_cdam_converges_quadratically():
     model, images = small_model(), some_images()
     limit = integrated_cdam(model, images, 0, steps=3000)
