@@ -20,7 +20,20 @@ from mhalib.positions import RotaryEmbedding, alibi_slopes, sinusoidal_positions
 SENTENCE = "The bank can guarantee deposits will eventually cover future tuition costs because it has enough money."
 
 if TYPE_CHECKING:  # what `__getattr__` below imports, for type checkers and editors
-    from mhalib import backends, checks, configurations, counting, course, latent, masks, positions, pretrained, vision
+    from mhalib import (
+        alignment,
+        backends,
+        checks,
+        configurations,
+        counting,
+        course,
+        encoder_decoder,
+        latent,
+        masks,
+        positions,
+        pretrained,
+        vision,
+    )
     from mhalib.course import data, plots, style, training, widgets
     from mhalib.vision import faithfulness, gates, saliency
 
@@ -29,6 +42,7 @@ if TYPE_CHECKING:  # what `__getattr__` below imports, for type checkers and edi
 _SUBMODULES = {
     **{name: f"mhalib.{name}" for name in ("backends", "checks", "configurations", "counting", "course", "latent")},
     **{name: f"mhalib.{name}" for name in ("masks", "positions", "pretrained", "vision")},
+    **{name: f"mhalib.{name}" for name in ("alignment", "encoder_decoder")},
     **{name: f"mhalib.vision.{name}" for name in ("faithfulness", "gates", "saliency")},
     **{name: f"mhalib.course.{name}" for name in ("data", "plots", "style", "training", "widgets")},
 }
@@ -42,6 +56,7 @@ __all__ = [
     "RotaryEmbedding",
     "__version__",
     "alibi_slopes",
+    "alignment",
     "attention",
     "backends",
     "checks",
@@ -49,6 +64,7 @@ __all__ = [
     "counting",
     "course",
     "data",
+    "encoder_decoder",
     "explain_backend",
     "faithfulness",
     "gates",
