@@ -23,6 +23,17 @@ def vit(**options):
     return vision.VisionTransformer(8, 4, **sizes, **options)
 
 
+class OnSequence(nn.Module):
+    """A bias for the positions of a sequence."""
+
+    def __init__(self, positions):
+        super().__init__()
+        self.positions = positions
+
+    def forward(self, x):
+        return self.positions(x.shape[1], x.shape[1])
+
+
 MAPS = torch.linspace(-1, 1, 2 * 16 * 8 * 8).view(2, 16, 8, 8)
 MODULES = {
     "attention": (lambda: mhalib.MultiHeadAttention(32, 4), SEQUENCE),
@@ -32,6 +43,9 @@ MODULES = {
     ),
     "latent": (lambda: MultiHeadLatentAttention(32, 4, head_dim=8, kv_rank=16, rope_dim=4), SEQUENCE),
     "latent, q_rank": (lambda: MultiHeadLatentAttention(32, 4, head_dim=8, kv_rank=16, rope_dim=4, q_rank=8), SEQUENCE),
+    "T5's bias": (lambda: OnSequence(mhalib.positions.T5Bias(4)), SEQUENCE),
+    "table of positions": (lambda: OnSequence(mhalib.positions.PositionTable(4, 8)), SEQUENCE),
+    "factors of positions": (lambda: OnSequence(mhalib.positions.PositionTable(4, 8, rank=2)), SEQUENCE),
     "patches": (lambda: vision.PatchEmbedding(8, 4, 3, 32), IMAGES),
     **{f"vision transformer, {kind}": (lambda kind=kind: vit(positions=kind), IMAGES) for kind in POSITIONS},
     "squeeze and excitation": (lambda: gates.SqueezeExcitation(16, reduction=4), MAPS),

@@ -3,7 +3,7 @@
 from engine import Fault
 
 LAYERS = "layers.py"
-POSITIONS = "positions.py"
+POSITIONS = "positions/rotary.py"
 CACHE = "cache.py"
 LATENT = "latent.py"
 
@@ -86,7 +86,7 @@ v = self._rotate(v, v, positions, same, 0)[0]
     ),
     Fault(
         "the exponents of ALiBi start one too early",
-        POSITIONS,
+        "positions/distance.py",
         "alibi_slopes",
         "range(1, power + 1)",
         "range(power)",

@@ -9,7 +9,7 @@ OPERATOR = "backends/tiled_op.py"
 DERIVATIVES = "backends/derivatives.py"
 MIXED = "backends/mixed_precision.py"
 FUNCTIONAL = "functional.py"
-POSITIONS = "positions.py"
+POSITIONS = "positions/rotary.py"
 
 FAULTS = [
     Fault(

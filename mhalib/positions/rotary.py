@@ -1,8 +1,6 @@
-"""Telling attention where a token stands: sinusoidal, rotary, ALiBi and T5's buckets."""
+"""Rotary positions: queries and keys are turned, and their scores depend on distances only."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor, nn
@@ -65,73 +63,6 @@ class RotaryEmbedding(nn.Module):
 
     def extra_repr(self) -> str:
         return f"head_dim={self.head_dim}, base={self.base:g}, layout={self.layout!r}"
-
-
-def sinusoidal_positions(length: int, d_model: int) -> Tensor:
-    """Fixed position vectors: channel 2i is sin(position / 10000^(2i / d_model)), channel 2i + 1 its cosine.
-
-    Returns:
-        float32 (length, d_model); `d_model` is even.
-
-    Source: Vaswani et al. 2017, §3.5.
-    """
-    check_whole(0, length=length)
-    check_whole(d_model=d_model)
-    if d_model % 2:
-        raise ValueError(f"d_model: got {d_model}; accepted is an even number, a sine and a cosine share a pair")
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = position * 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
-
-
-def alibi_slopes(num_heads: int) -> Tensor:
-    """The slope of each head's penalty on distance: add `slope[h] * (j - i)` to the score of query i and key j.
-
-    2^(−8h / H) for h = 1 … H when H is a power of two; otherwise the slopes of the power of two p below it, then
-    every other slope of 2p.
-
-    Returns:
-        float32 (num_heads,).
-
-    Source: Press et al. 2021 (ALiBi), §3, and the authors' code for other numbers of heads.
-    """
-    check_whole(num_heads=num_heads)
-    power = 2 ** int(math.log2(num_heads))
-    slopes = [2.0 ** (-8.0 * head / power) for head in range(1, power + 1)]
-    between = [2.0 ** (-4.0 * head / power) for head in range(1, 2 * power + 1, 2)]
-    return torch.tensor((slopes + between)[:num_heads])
-
-
-def t5_bucket(
-    distance: Tensor, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
-) -> Tensor:
-    """The bucket of a relative position `key − query`: exact when near, logarithmic when far.
-
-    Args:
-        distance: integer tensor of any shape, key position minus query position.
-        num_buckets: in all; even. Half of them are for keys after the query when `bidirectional`.
-        max_distance: from here on every distance falls into the last bucket.
-
-    Returns:
-        int64, same shape, values in `0 … num_buckets - 1`; without `bidirectional` the future is bucket 0.
-
-    Source: Raffel et al. 2019 (T5), §2.1.
-    """
-    if distance.is_floating_point() or distance.dtype == torch.bool:
-        raise TypeError(f"distance: got {distance.dtype}; accepted is an integer tensor")
-    check_whole(num_buckets=num_buckets)
-    side = num_buckets // 2 if bidirectional else num_buckets
-    exact = side // 2
-    if num_buckets % 4 or max_distance <= exact:
-        raise ValueError(
-            f"num_buckets, max_distance: got {num_buckets} and {max_distance}; accepted are a multiple of 4, and a "
-            f"distance beyond the {exact} that get a bucket each"
-        )
-    distance = distance.long()
-    offset = torch.where(distance > 0, side, 0) if bidirectional else torch.zeros_like(distance)
-    size = distance.abs() if bidirectional else (-distance).clamp(min=0)
-    far = torch.log(size.clamp(min=1).double() / exact) / math.log(max_distance / exact) * (side - exact)
-    return offset + torch.where(size < exact, size, (exact + far.long()).clamp(max=side - 1))
 
 
 def check_positions(positions: Tensor, batch: int, length: int, device: torch.device | None = None) -> None:
