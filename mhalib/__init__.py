@@ -20,15 +20,27 @@ from mhalib.positions import RotaryEmbedding, alibi_slopes, sinusoidal_positions
 SENTENCE = "The bank can guarantee deposits will eventually cover future tuition costs because it has enough money."
 
 if TYPE_CHECKING:  # what `__getattr__` below imports, for type checkers and editors
-    from mhalib import backends, checks, configurations, counting, course, latent, masks, positions, pretrained, vision
+    from mhalib import (
+        backends,
+        checks,
+        configurations,
+        counting,
+        course,
+        language,
+        latent,
+        masks,
+        positions,
+        pretrained,
+        vision,
+    )
     from mhalib.course import data, plots, style, training, widgets
     from mhalib.vision import faithfulness, gates, saliency
 
 #: Where each public submodule lies. It is imported when its name is first used, so that `import mhalib` stays quick and
 #: needs nothing but torch and numpy.
 _SUBMODULES = {
-    **{name: f"mhalib.{name}" for name in ("backends", "checks", "configurations", "counting", "course", "latent")},
-    **{name: f"mhalib.{name}" for name in ("masks", "positions", "pretrained", "vision")},
+    **{name: f"mhalib.{name}" for name in ("backends", "checks", "configurations", "counting", "course")},
+    **{name: f"mhalib.{name}" for name in ("language", "latent", "masks", "positions", "pretrained", "vision")},
     **{name: f"mhalib.vision.{name}" for name in ("faithfulness", "gates", "saliency")},
     **{name: f"mhalib.course.{name}" for name in ("data", "plots", "style", "training", "widgets")},
 }
@@ -52,6 +64,7 @@ __all__ = [
     "explain_backend",
     "faithfulness",
     "gates",
+    "language",
     "latent",
     "masks",
     "plots",
