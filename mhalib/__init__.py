@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # what `__getattr__` below imports, for type checkers and edi
         counting,
         course,
         encoder_decoder,
+        language,
         latent,
         masks,
         positions,
@@ -40,9 +41,11 @@ if TYPE_CHECKING:  # what `__getattr__` below imports, for type checkers and edi
 #: Where each public submodule lies. It is imported when its name is first used, so that `import mhalib` stays quick and
 #: needs nothing but torch and numpy.
 _SUBMODULES = {
-    **{name: f"mhalib.{name}" for name in ("backends", "checks", "configurations", "counting", "course", "latent")},
-    **{name: f"mhalib.{name}" for name in ("masks", "positions", "pretrained", "vision")},
-    **{name: f"mhalib.{name}" for name in ("alignment", "encoder_decoder")},
+    **{name: f"mhalib.{name}" for name in ("alignment", "backends", "checks", "configurations", "counting", "course")},
+    **{
+        name: f"mhalib.{name}" for name in ("encoder_decoder", "language", "latent", "masks", "positions", "pretrained")
+    },
+    "vision": "mhalib.vision",
     **{name: f"mhalib.vision.{name}" for name in ("faithfulness", "gates", "saliency")},
     **{name: f"mhalib.course.{name}" for name in ("data", "plots", "style", "training", "widgets")},
 }
@@ -68,6 +71,7 @@ __all__ = [
     "explain_backend",
     "faithfulness",
     "gates",
+    "language",
     "latent",
     "masks",
     "plots",

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import mhalib
-from mhalib import gates, vision
+from mhalib import gates, language, vision
 from mhalib.latent import MultiHeadLatentAttention
 from mhalib.vision.positions import POSITIONS
 
@@ -35,6 +35,7 @@ class OnSequence(nn.Module):
 
 
 MAPS = torch.linspace(-1, 1, 2 * 16 * 8 * 8).view(2, 16, 8, 8)
+TOKENS = torch.arange(12).view(2, 6)
 MODULES = {
     "attention": (lambda: mhalib.MultiHeadAttention(32, 4), SEQUENCE),
     "grouped, rotary, window": (
@@ -46,6 +47,7 @@ MODULES = {
     "T5's bias": (lambda: OnSequence(mhalib.positions.T5Bias(4)), SEQUENCE),
     "table of positions": (lambda: OnSequence(mhalib.positions.PositionTable(4, 8)), SEQUENCE),
     "factors of positions": (lambda: OnSequence(mhalib.positions.PositionTable(4, 8, rank=2)), SEQUENCE),
+    "decoder": (lambda: language.Decoder(12, d_model=32, depth=2, num_heads=4, num_kv_heads=2), TOKENS),
     "patches": (lambda: vision.PatchEmbedding(8, 4, 3, 32), IMAGES),
     **{f"vision transformer, {kind}": (lambda kind=kind: vit(positions=kind), IMAGES) for kind in POSITIONS},
     "squeeze and excitation": (lambda: gates.SqueezeExcitation(16, reduction=4), MAPS),
@@ -81,7 +83,7 @@ def test_a_module_survives_every_way_of_moving_it(name):
 
 def test_every_module_of_the_package_is_here():
     made = {type(part) for build, _ in MODULES.values() for part in build().modules()}
-    for place in (mhalib, gates, vision, mhalib.positions, mhalib.layers, mhalib.latent):
+    for place in (mhalib, gates, language, vision, mhalib.positions, mhalib.layers, mhalib.latent):
         for name, kind in vars(place).items():
             if isinstance(kind, type) and issubclass(kind, nn.Module) and kind.__module__.startswith("mhalib"):
                 assert any(issubclass(row, kind) for row in made), f"{name} is in no row of the table"

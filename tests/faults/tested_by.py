@@ -26,6 +26,10 @@ TESTED_BY = {
     "course/inputs.py": ("test_labels.py", "test_plots.py"),
     "course/plots.py": ("test_plots.py",),
     "course/training.py": ("test_training.py",),
+    "language/byte_pairs.py": ("test_byte_pairs.py",),
+    "language/decoder.py": ("test_decoder.py",),
+    "language/generation.py": ("test_generation.py",),
+    "language/parts.py": ("test_language_parts.py", "test_decoder.py"),
     "vision/faithfulness.py": _MAPS[2:],
     "functional.py": (
         "test_short_cut.py",
