@@ -42,10 +42,8 @@ if TYPE_CHECKING:  # what `__getattr__` below imports, for type checkers and edi
 #: needs nothing but torch and numpy.
 _SUBMODULES = {
     **{name: f"mhalib.{name}" for name in ("alignment", "backends", "checks", "configurations", "counting", "course")},
-    **{
-        name: f"mhalib.{name}" for name in ("encoder_decoder", "language", "latent", "masks", "positions", "pretrained")
-    },
-    "vision": "mhalib.vision",
+    **{name: f"mhalib.{name}" for name in ("encoder_decoder", "language", "latent", "masks", "positions")},
+    **{name: f"mhalib.{name}" for name in ("pretrained", "vision")},
     **{name: f"mhalib.vision.{name}" for name in ("faithfulness", "gates", "saliency")},
     **{name: f"mhalib.course.{name}" for name in ("data", "plots", "style", "training", "widgets")},
 }

@@ -41,9 +41,9 @@ def shaw_scores(query: Tensor, table: Tensor, lk: int, *, scale: float | None = 
     """
     _check_four(query=query)
     _check_table(table, query.shape[-1], "D")
-    scale = query.shape[-1] ** -0.5 if scale is None else number("scale", scale, "a finite number")
+    factor = query.shape[-1] ** -0.5 if scale is None else number("scale", scale, "a finite number")
     row = clipped_distances(query.shape[2], lk, table.shape[0] // 2, device=query.device)
-    products = scale * (query @ table.mT)  # (B, H, Lq, 2 reach + 1): each query with each distance, once
+    products = factor * (query @ table.mT)  # (B, H, Lq, 2 reach + 1): each query with each distance, once
     return products.gather(-1, row.expand(*query.shape[:2], -1, -1))
 
 
@@ -61,7 +61,7 @@ def shaw_values(weights: Tensor, table: Tensor) -> Tensor:
     """
     _check_four(weights=weights)
     _check_table(table, None, "Dv")
-    row = clipped_distances(*weights.shape[2:], table.shape[0] // 2, device=weights.device)
+    row = clipped_distances(weights.shape[2], weights.shape[3], table.shape[0] // 2, device=weights.device)
     by_distance = weights.new_zeros(*weights.shape[:3], table.shape[0])
     return by_distance.scatter_add(-1, row.expand_as(weights), weights) @ table
 
@@ -97,12 +97,12 @@ def disentangled_scores(
                 f"{name}: got shape {tuple(table.shape)}; accepted is ({heads}, 2 * reach, {dim}), the same number "
                 "of rows for relative_query and relative_key"
             )
-    scale = (3 * dim) ** -0.5 if scale is None else number("scale", scale, "a finite number")
+    factor = (3 * dim) ** -0.5 if scale is None else number("scale", scale, "a finite number")
     lk = key.shape[2]
     row = (rows // 2 - distances(lq, lk, device=query.device)).clamp(0, rows - 1).expand(batch, heads, lq, lk)
     content_to_position = (query @ relative_key.mT).gather(-1, row)
     position_to_content = (relative_query @ key.mT).gather(-2, row)
-    return scale * (content_to_position + position_to_content)
+    return factor * (content_to_position + position_to_content)
 
 
 def _check_four(**tensors: Tensor) -> None:

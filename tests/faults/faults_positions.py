@@ -41,7 +41,7 @@ FAULTS = [
         "Shaw's term is not scaled",
         RELATIVE,
         "shaw_scores",
-        "scale * (query @ table.mT)",
+        "factor * (query @ table.mT)",
         "query @ table.mT",
         "test_position_scores.py::equation_of_the_paper",
     ),
