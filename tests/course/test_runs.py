@@ -104,9 +104,9 @@ def test_hit_rate_by_hand():
 
 def test_training_learns_to_copy():
     model = model_of(2)
-    losses = runs.train(model, PAIRS, steps=80, learning_rate=2e-2)
+    losses = runs.train(model, PAIRS, steps=160, learning_rate=2e-2)
     right, _ = runs.translated(model, PAIRS)
-    assert losses.shape == (80, 2)
+    assert losses.shape == (160, 2)
     assert (losses[-10:].mean(0) < losses[:5].mean(0) / 3).all()
     assert (right.double().mean(1) > 0.6).all()
     assert runs.parameters_of_a_run(model) == sum(p.numel() for p in only(model, 0).parameters())
