@@ -5,6 +5,14 @@ _MAPS = ("test_saliency_attention.py", "test_saliency_class.py", "test_saliency_
 _VISION = ("test_vision.py", "test_vision_refusals.py", "test_vision_positions.py", "test_vision_weights.py")
 
 TESTED_BY = {
+    "alignment.py": ("test_alignment.py",),
+    "bert.py": ("test_pretrained.py",),
+    "course/alignment_drawings.py": ("test_alignment_drawings.py",),
+    "course/grammar.py": ("test_grammar.py",),
+    "course/runs.py": ("test_runs.py",),
+    "course/sequences.py": ("test_sequences.py",),
+    "encoder_decoder.py": ("test_encoder_decoder.py",),
+    "recurrent.py": ("test_encoder_decoder.py",),
     "arguments.py": (
         *("test_arguments.py", "test_arguments_in_one_place.py", "test_layers.py", "test_vision_refusals.py"),
         "test_data.py",
