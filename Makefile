@@ -54,7 +54,7 @@ write: $(TEST) ## the same for authors: a chapter is saved as notebook and as te
 	    exit 1; }
 	$(call open_lab,write_config.py)
 
-quick: $(TEST) ## the tests of the library and the quick ones of the book, in under two minutes
+quick: $(TEST) ## the tests of the library and the quick ones of the book
 	$(RUN) -m pytest $(WORKERS) -m 'not slow' $(QUICK) $(PYTEST_ARGS)
 
 check: $(TEST) ## style, twins, notebooks, imports and types, in half a minute
